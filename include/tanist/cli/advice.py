@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
@@ -40,8 +39,14 @@ def place_of(registry: ClusterRegistry, named: str | None, mirror: object, conte
     """The destination of `mirror`, where none was `named` and a command that reads has found it; None: not known."""
     if named is not None or not isinstance(mirror, str):
         return named
-    found = attempt(lambda: registry.destinations(mirror_name(mirror), context))
-    return found[0].name if not isinstance(found, TanistError) and len(found) == 1 else None
+    silent = registry.silence(context.clock)  # none is waited for again
+    try:
+        views = registry.views([each for each in registry.names() if silent.of(each) is None], context)
+    except Exception:  # noqa: BLE001 -- as in `advised`
+        return None
+    seen = {name: view for name, view in views.items() if view is not None and not isinstance(view, TanistError)}
+    found = [name for name, view in seen.items() if any(spec.mirror == mirror for spec in view.mirrors())]
+    return found[0] if len(found) == 1 else None
 
 
 def explains(refusal: TanistError) -> bool:
