@@ -26,7 +26,7 @@ _HEAD: Final = """<!-- Made by `python -m tests.scenarios`: do not edit. -->
 A robot that knows nothing of Tanist types the first command that `tanist next` prints, until nothing is to be done, on
 real clusters (`tests/kafka/failover/test_following.py`, `tests/kafka/groups/test_beside_mm2.py`; through Airflow it
 triggers and answers instead, `tests/airflow/test_following.py`). Of a decision it knows only the number of its answer.
-Seconds are those of the commands, without what a person reads; a run proves its source fences for 10 s.
+Seconds are those of the commands, without what a person reads; a run proves its source fences for 5 s.
 
 | scenario | commands | of these refused | seconds | decisions of a person |
 | --- | ---: | ---: | ---: | --- |

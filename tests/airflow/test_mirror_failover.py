@@ -44,6 +44,7 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
     report = ran.report
     assert report["verdict"] == "DONE"
     assert report["approver"] == "op via Airflow (User:approver)"
+    assert report["next"][0]["command"].startswith(f"tanist mirrors reverse {mirror} --destination west ")
     evidence = json.loads((Path(report["evidence"]) / "evidence.json").read_text())
     assert evidence["head"]["approval"]["by"] == report["approver"]
     assert ASKING in evidence["head"]["approval"]["reason"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
 from tanist.wiring.status import advise
@@ -14,7 +15,6 @@ from tanist.wiring.status import advise
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tanist.domain.errors import TanistError
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
     from tanist.wiring.registry import ClusterRegistry
@@ -33,6 +33,20 @@ def advised(registry: ClusterRegistry, named: str | None, mirror: object, contex
     except Exception:  # noqa: BLE001 -- what the command itself has to say is said, whatever fails here
         return None
     return found
+
+
+def place_of(registry: ClusterRegistry, named: str | None, mirror: object, context: CommandContext) -> str | None:
+    """The destination of `mirror`, where none was `named` and a command that reads has found it; None: not known."""
+    if named is not None or not isinstance(mirror, str):
+        return named
+    silent = registry.silence(context.clock)  # none is waited for again
+    try:
+        views = registry.views([each for each in registry.names() if silent.of(each) is None], context)
+    except Exception:  # noqa: BLE001 -- as in `advised`
+        return None
+    seen = {name: view for name, view in views.items() if view is not None and not isinstance(view, TanistError)}
+    found = [name for name, view in seen.items() if any(spec.mirror == mirror for spec in view.mirrors())]
+    return found[0] if len(found) == 1 else None
 
 
 def explains(refusal: TanistError) -> bool:

@@ -11,12 +11,13 @@ import typer
 from tanist.cli import open_transactions
 from tanist.cli.open_transactions import ToRunOption
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, line, never_silent, say, say_error, say_unread, stages
+from tanist.cli.output import emit, line, never_silent, say, say_error, say_how, say_unread, stages
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
 from tanist.domain.failback.torn import torn_words
+from tanist.domain.filled import REASON
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import exit_code as problems_exit_code
 from tanist.domain.tails import FindingKind, TailStage
@@ -230,10 +231,15 @@ def decide(
     Example: tanist failback decide dr --destination west
     """
     topics = selected(topic, exclude)
-    found = plan_decision(now.mirror_to_read(name).returned(), topics, _actions(replay, drop), now.context)
-    item = decision_item(found)
+    clusters = now.mirror_to_read(name).returned()
+    found = plan_decision(clusters, topics, _actions(replay, drop), now.context)
+    item, plan = decision_item(found), found.plan.hash
     emit([item], DECISION_COLUMNS, now.as_json, rows=item["tails"])
-    say(f"{found}: plan {found.plan.hash}")
+    say(f"{found}: plan {plan}")
+    place = ("--destination", clusters.destination.name)
+    why, running = (*topics.options, "--reason", REASON), ("tanist", "failback", "replay", name, *place, "--plan", plan)
+    approving = ("tanist", "failback", "approve", name, plan, *place, *why)
+    say_how((*running, *why), approving, running, four_eyes=now.context.four_eyes)
 
 
 @app.command()

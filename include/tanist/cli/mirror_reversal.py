@@ -9,7 +9,7 @@ import typer
 
 from tanist.cli.failover_options import EvidenceOption
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
-from tanist.cli.output import emit, say, say_unread, watching
+from tanist.cli.output import emit, say, say_how, say_unread, watching
 from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.failback.unseen import ACCEPTABLE
 from tanist.usecases.approvals import ApprovalTerms
@@ -125,7 +125,7 @@ def reverse(
     elif now.context.dry_run:
         planned = reversal.plan(request, clusters, now.context)
         show(name, planned, now.as_json)
-        _say_how(planned, request, clusters)
+        _say_how(planned.plan.hash, request, clusters, four_eyes=now.context.four_eyes)
     else:
         _run(now, clusters, request, ApprovalTerms.of(reason, valid) if reason.strip() else None, evidence)
 
@@ -143,13 +143,10 @@ def _run(
     _done(now, done)
 
 
-def _say_how(planned: PlannedReversal, request: ReversalRequest, clusters: ReturnedMirror) -> None:
+def _say_how(plan: str, request: ReversalRequest, clusters: ReturnedMirror, *, four_eyes: bool) -> None:
     """The commands that approve and run it, for people."""
-    name, destination, why = clusters.spec.mirror, clusters.destination.name, ("--reason", "the old source is back")
-    say(f"approve and run it with: {request.command(name, destination, '--plan', planned.plan.hash, *why)}")
-    other = request.command(name, destination, "--approve", planned.plan.hash, *why)
-    say(f"or approve it with another login: {other}")
-    say(f"then run it with: {request.command(name, destination)}")
+    words, why = request.words(clusters.spec.mirror, clusters.destination.name), ("--reason", "the old source is back")
+    say_how((*words, "--plan", plan, *why), (*words, "--approve", plan, *why), words, four_eyes=four_eyes)
 
 
 def _say_plan(planned: PlannedReversal) -> None:

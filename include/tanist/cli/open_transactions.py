@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, line, say, say_unread, stages
+from tanist.cli.output import emit, line, say, say_how, say_unread, stages
 from tanist.domain.errors import Misconfigured
 from tanist.domain.filled import REASON
 from tanist.usecases.approvals import ApprovalTerms
@@ -88,15 +87,14 @@ def _show(now: Session, name: str, topics: Selection, clusters: ReturnedMirror) 
     emit([item], OPEN_COLUMNS, now.as_json, rows=_cells(item["transactions"]))
     for each in found.ending:
         say(f"{each} is {each.state}: its coordinator ends it by itself")
-    if found.plan.transactions:
-        why = shlex.join(("--reason", REASON))
-        say(
-            f"plan {found.plan.hash}: abort them with --plan {found.plan.hash} {why}; or approve it as another "
-            f"login with --approve {found.plan.hash} {why}, then abort them with --plan {found.plan.hash}; "
-            "brokers abort a transaction by themselves after its timeout"
-        )
-    else:
+    if not found.plan.transactions:
         say("no transaction has to be aborted")
+        return
+    plan, place = found.plan.hash, ("--destination", clusters.destination.name)
+    say(f"plan {plan}: aborts them now; brokers abort a transaction by themselves after its timeout")
+    typed, why = ("tanist", "failback", "abort-transactions", name, *place), (*topics.options, "--reason", REASON)
+    running = (*typed, "--plan", plan)
+    say_how((*running, *why), (*typed, "--approve", plan, *why), running, four_eyes=now.context.four_eyes)
 
 
 def _run(now: Session, name: str, plan: str, clusters: ReturnedMirror) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
-from tanist.cli.advice import advised, explains, other_than
+from tanist.cli.advice import advised, explains, other_than, place_of
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.moves import MirrorMoved
@@ -358,8 +358,10 @@ def _explained(now: Session, command: Callable[..., None], given: dict[str, Any]
     except MirrorMoved:
         raise
     except TanistError as refusal:
-        of_mirror(refusal, given["name"] if isinstance(given.get("name"), str) else "", now.named or "")
-        found = advised(now.registry, now.named, given.get("name"), now.context) if explains(refusal) else None
+        mirror, explained = given.get("name"), explains(refusal)
+        there = place_of(now.registry, now.named, mirror, now.context) if explained else now.named
+        of_mirror(refusal, mirror if isinstance(mirror, str) else "", there or "")
+        found = advised(now.registry, there, mirror, now.context) if explained else None
         if line := next_command(other_than(found, sys.argv)) if found is not None else "":
             refusal.add_note(line)
         raise

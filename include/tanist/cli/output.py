@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -291,6 +292,14 @@ def watching(as_json: bool, of: AnyTable = ROUTE) -> Iterator[Callable[[str, str
     board = Board(of)
     with Live(board, console=Console(stderr=True), refresh_per_second=4):
         yield board.take
+
+
+def say_how(at_once: Sequence[str], approving: Sequence[str], running: Sequence[str], *, four_eyes: bool) -> None:
+    """Print the commands that approve a plan and run it, each as its words; with four eyes no command does both."""
+    if not four_eyes:
+        say(f"approve and run it with: {shlex.join(at_once)}")
+    say(f"{'' if four_eyes else 'or '}approve it with another login: {shlex.join(approving)}")
+    say(f"then run it with: {shlex.join(running)}")
 
 
 def say_unread(approval: Approval) -> None:

@@ -48,8 +48,8 @@ class TanistError(Exception):
 
     @property
     def reason(self) -> str:
-        """The message alone, without name and action."""
-        return super().__str__()
+        """The message alone, without name and action; its commands name their mirror where it is known."""
+        return filled(super().__str__(), mirror=self.mirror, destination=self.destination, topics=(), plan="")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason} ({self.action})"
@@ -124,7 +124,7 @@ class PastReturn(Refused):
     """A failover is past its point of no return: producers of the mirror may be fenced already."""
 
     name = "PAST_POINT_OF_NO_RETURN"
-    operator_action = "complete the failover (`tanist failover run`): it can no longer be undone"
+    operator_action = "complete the failover (`tanist failover run --plan HASH`): it can no longer be undone"
 
 
 class CopyDiffers(Refused):

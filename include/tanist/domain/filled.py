@@ -25,7 +25,8 @@ OF_A_MIRROR: Final = (
 )
 """The commands that take a mirror, and need nothing else to be understood: texts quote them without it. A test compares
 them with those of the command line."""
-_BARE: Final = re.compile(rf"`(tanist (?:{'|'.join(OF_A_MIRROR)}))(?=`| --)")
+_NEED_MORE: Final = r"failover run(?= --plan )|mirrors wait(?= --for )"
+_BARE: Final = re.compile(rf"`(tanist (?:(?:{'|'.join(OF_A_MIRROR)})(?=`| --)|{_NEED_MORE}))")
 _TOPICS: Final = re.compile(r"(--[a-z]+) (?:REGEX|TOPIC)\b")
 
 

@@ -42,6 +42,12 @@ def about(topic: str, error: _Error) -> _Error:
     return error
 
 
+def to_finish(plan: str, error: _Error) -> _Error:
+    """`error`, from which `plan` leads on."""
+    error.plan = plan
+    return error
+
+
 def of_mirror(error: _Error, mirror: str, destination: str) -> _Error:
     """`error` of a command about this mirror; empty: not known. What an error knows by itself stays."""
     for one in each(error):

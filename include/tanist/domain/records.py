@@ -327,7 +327,7 @@ class FailoverRun(MirrorRecord):
     def next_actions(self) -> str:
         """What an operator can do while it is RUNNING."""
         undo = "" if self.no_return else ", or undo it with `tanist failover abort`"
-        return f"complete it with `tanist failover run`{undo}"
+        return f"complete it with `tanist failover run --plan {self.plan}`{undo}"
 
 
 @stored("group", "mirror", "group", "partition", policy=RecordPolicy())

@@ -95,6 +95,12 @@ class Selection:
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What asks a command for the same topics."""
+        named = (("--topic", self.include), ("--exclude", self.exclude))
+        return tuple(word for option, texts in named for text in texts for word in (option, text))
+
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
         """The selected names, sorted."""
         wanted = [topic_pattern(text) for text in self.include]

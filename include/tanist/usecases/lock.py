@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.circle import locate
 from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
 from tanist.domain.moves import left_over
+from tanist.domain.problems import to_finish
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
 from tanist.ports.clock import Deadline
@@ -96,7 +97,7 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
         )
     run = view.unfinished(mirror)
     if run is not None and purpose.aborts and run.no_return:
-        raise PastReturn(f"plan {run.plan} of mirror {mirror!r}")
+        raise to_finish(run.plan, PastReturn(f"plan {run.plan} of mirror {mirror!r}"))
     if run is None or purpose.aborts or purpose.plan == run.plan:
         return
     if purpose.plan:

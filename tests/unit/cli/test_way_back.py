@@ -129,8 +129,18 @@ def test_a_refusal_ends_with_what_is_next(world: WayBack, tanist: Tanist) -> Non
     refused = tanist("failover", "plan", DR, *WEST)
     assert (refused.code, refused.errors) == (1, ["TOPIC_NOT_IN_MIRROR"])
     assert refused.err.splitlines()[-1] == "next: tanist failback survey dr --destination west"
+    assert tanist("failover", "plan", DR).err.splitlines() == refused.err.splitlines(), "it has found the destination"
     (error,) = json.loads(tanist("failover", "plan", DR, *WEST, "--json").out)["errors"]
     assert error["next"] == ["tanist failback survey dr --destination west"]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_survey_and_the_status_of_failovers_have_the_steps_that_next_has(tanist: Tanist) -> None:
+    for words in (("failback", "survey"), ("failover", "status")):
+        said = json.loads(tanist(*words, DR, *WEST, "--json").out)["next"]
+        assert said == item(tanist("next", DR, *WEST, "--json"))["next"]
+        assert said[0]["command"].startswith("tanist failback replay dr --destination west --reason ")
+        assert "next: tanist next dr --destination west" in tanist(*words, DR, *WEST).err.splitlines()
 
 
 def rescued(world: WayBack) -> list[str]:
@@ -178,6 +188,15 @@ def test_a_decision_that_nobody_makes_replays_what_is_safe_and_names_all_of_it(t
     assert (partly.code, partly.errors) == (1, ["CLASSES_NOT_DECIDED"])
     every = ("--replay", "safe", "--replay", "conflict", "--drop", "unordered")
     other = item(tanist("failback", "decide", DR, *WEST, *every, "--json"))
+    plan = f"failback replay dr --destination west --plan {other['plan_hash']}"
+    approve = f"failback approve dr {other['plan_hash']} --destination west"
+    why = "--topic orders --reason 'as advised by tanist'"
+    said = tanist("failback", "decide", DR, *WEST, *every, "--topic", "orders").err.splitlines()[-3:]
+    assert said == [
+        f"approve and run it with: tanist {plan} {why}",
+        f"or approve it with another login: tanist {approve} {why}",
+        f"then run it with: tanist {plan}",
+    ]
     assert (other["default"], other["plan_hash"] == made["plan_hash"]) == (False, False)
     approved = item(tanist("failback", "approve", DR, other["plan_hash"], *WEST, *WHY, "--json"))
     assert approved["plan_hash"] == other["plan_hash"], "the hash says what becomes of each class"
@@ -254,6 +273,22 @@ def test_a_dry_run_of_a_replay_shows_the_decision_and_approves_nothing(world: Wa
     count = len(world.west.approvals)
     shown = item(tanist("failback", "replay", DR, *WEST, *WHY, "--dry-run", "--json"))
     assert (shown["records"]["safe"], len(world.west.approvals)) == (1, count)
+
+
+def test_with_four_eyes_what_is_next_leads_from_a_tail_to_its_replay(
+    world: WayBack, tanist: Tanist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`failback decide` was next, and next again: it named a plan, and no command that approves it."""
+    del world
+    monkeypatch.setenv("TANIST_FOUR_EYES", "on")
+    item(tanist("failback", "survey", DR, *WEST, "--json"))
+    (look,) = item(tanist("next", DR, *WEST, "--json"))["next"]
+    shown = tanist(*shlex.split(look["command"])[1:]).err.splitlines()
+    assert [each.split(": tanist ")[0] for each in shown[-2:]] == ["approve it with another login", "then run it with"]
+    for line in shown[-2:]:
+        assert tanist(*shlex.split(line.split(": tanist ")[1])).code == 0, line
+    (then,) = item(tanist("next", DR, *WEST, "--json"))["next"]
+    assert "mirrors reverse" in then["command"]
 
 
 def named_commands(answer: Answer) -> list[list[str]]:
@@ -340,8 +375,14 @@ def test_an_open_transaction_is_in_the_way_until_one_command_has_aborted_it(worl
     waits = tanist("failback", "survey", DR, *WEST)
     assert waits.code == 3
     (command,) = named_commands_about(waits, "abort-transactions")
+    *_, at_once, _other, then = tanist(*command).err.splitlines()
     plan = item(tanist(*command, "--json"))["plan_hash"]
-    done = item(tanist("failback", "abort-transactions", DR, *WEST, "--plan", plan, *WHY, "--json"))
+    run = f"tanist failback abort-transactions dr --destination west --plan {plan}"
+    assert (at_once, then) == (
+        f"approve and run it with: {run} --reason 'as advised by tanist'",
+        f"then run it with: {run}",
+    )
+    done = item(tanist(*shlex.split(at_once.partition(": ")[2])[1:], "--json"))
     assert [(each["transactional_id"], each["aborted"]) for each in done["transactions"]] == [("paid", True)]
     assert item(tanist("failback", "survey", DR, *WEST, "--json"))["rescued"] == 3
 

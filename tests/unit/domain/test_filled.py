@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+from tanist.domain.errors import MirrorLocked, PastReturn
 from tanist.domain.failback.decision import DecisionUnfinished
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.reversal import LogDiverged, OffsetsOverlap
 from tanist.domain.filled import OF_A_MIRROR, REASON, filled
-from tanist.domain.problems import Problems, about, lines, of_mirror
+from tanist.domain.problems import Problems, about, lines, of_mirror, to_finish
+from tests.builders import a_run
 from tests.quoted import every_command, in_text, problem, takes_a_mirror
 
 
@@ -74,3 +76,18 @@ def test_a_command_with_another_argument_keeps_it() -> None:
     text = "`tanist next back`, `tanist failover status NAME`, `tanist mirrors list`, `tanist mirrors alternate`"
     said = filled(text, mirror="dr", destination="", topics=(), plan="")
     assert said == text.replace("NAME", "dr")
+
+
+def test_a_reason_names_the_mirror_in_its_commands_as_the_advice_behind_it_does() -> None:
+    """`failover run` stood there without its plan, and `failover abort` without its mirror."""
+    unfinished = a_run(plan="1c0ffee2")
+    error = of_mirror(MirrorLocked(f"failover 1c0ffee2 is unfinished: {unfinished.next_actions}"), "dr", "west")
+    assert commands_of(error.reason) == [
+        "tanist failover run dr --destination west --plan 1c0ffee2",
+        "tanist failover abort dr --destination west",
+    ]
+
+
+def test_a_refusal_for_a_failover_that_can_only_be_finished_has_the_command_that_does_so() -> None:
+    past = of_mirror(to_finish("1c0ffee2", PastReturn("plan 1c0ffee2 of mirror 'dr'")), "dr", "west")
+    assert commands_of(past.action) == ["tanist failover run dr --destination west --plan 1c0ffee2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +16,14 @@ from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.failover.health import judged
 from tanist.domain.limitation_kinds.kind import Effect
 from tanist.domain.limitation_kinds.table import KINDS, TABLE
+from tests import quoted
 from tests.unit.domain.facts_drawn import drawn, intents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.limitation import Limitation
+    from tests.quoted import Quoted
 
 PRODUCT = Path(__file__).parents[3] / "include" / "tanist"
 READ_FROM_PLANS = {"domain/failback/reversal.py", "domain/failover/objections.py"}
@@ -86,6 +89,19 @@ def test_the_judge_does_what_the_table_says(first: int) -> None:
                 assert each.usual or kind.checks, f"{each.name} is in a status, and no check fails by it"
                 for check in () if each.usual else kind.checks:
                     assert checks[check].verdict is not Verdict.PASS, (each, checks[check])
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_each_command_that_a_status_quotes_can_be_typed(first: int) -> None:
+    """`tanist status` said `tanist mirrors add` and `tanist failover abort` without the mirror that it was about."""
+    quotes: list[Quoted] = []
+    for seed in range(first, first + 100):
+        status = judged(intents(), replace(drawn(seed), destination="west"))
+        said = [(each.name, each.detail) for mode in Mode for each in status.limitations[mode]]
+        said += [(each.name, each.reason) for each in status.checks]
+        quotes += [replace(each, typed=True) for name, text in said for each in quoted.in_text(name, text)]
+    assert len(quotes) > 100
+    assert {each.text: why for each in quotes if (why := quoted.problem(each))} == {}
 
 
 def test_what_fails_which_check() -> None:

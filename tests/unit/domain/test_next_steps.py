@@ -327,6 +327,14 @@ def test_every_remedy_is_of_a_limitation_that_exists(name: str) -> None:
     assert told(a_situation((Limitation(name, "why"),), (), rows=seen, detached=(apart,))).steps
 
 
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"OFFSET_MAP_MISSING", "TAIL_UNDECIDED"}))
+def test_each_command_in_what_is_missing_can_be_typed(name: str) -> None:
+    """But for `state restore`, which needs a file; of an undecided tail its detail has the command."""
+    said = "\n".join(told(a_situation((Limitation(name, "why"),), (Limitation(name, "why"),))).missing)
+    quotes = [replace(each, typed=True) for each in quoted.in_text(name, said)]
+    assert {each.text: why for each in quotes if (why := quoted.problem(each))} == {}
+
+
 def test_findings_of_a_survey_are_accepted_by_name() -> None:
     check = Check(name="tail_findings", verdict=Verdict.FAIL, observed="1 of 1", reason="orders: OVERLAP (4 offsets)")
     finding = TailFinding("orders", 1, FindingKind.OVERLAP, 4)

@@ -147,6 +147,17 @@ def test_an_unfinished_run_that_needs_its_source_can_only_be_undone_once_that_is
     assert commands(ask(world)) == (undo if mode is Mode.PLANNED else ["tanist failover run dr", *undo])
 
 
+def test_an_unfinished_run_with_more_at_risk_than_it_tolerates_can_only_be_undone() -> None:
+    """`failover run` came first, which only said again what had stopped it."""
+    world = cut(Mode.UNPLANNED, 5)
+    world.east.dead = False
+    world.observe(MirrorState.PAUSED, PARTITIONS[0])
+    assert commands(ask(world)) == ["tanist failover run dr", "tanist failover abort dr"]
+    world.east.grow(PARTITIONS[0], 500)
+    world._heartbeat()
+    assert commands(ask(world)) == ["tanist failover abort dr"]
+
+
 def test_a_source_that_answers_again_makes_an_approved_unplanned_failover_a_decision() -> None:
     """It hid the planned one, which loses nothing."""
     world = FailoverWorld()

@@ -23,10 +23,14 @@ from tests.fakes.tails import MemoryQuarantine, MemoryReplays, MemoryTails, Memo
 from tests.unit.usecases.failover.in_memory import PARTITIONS, RATE, FailoverWorld
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock
     from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
 
 TAIL_PARTITION = PARTITIONS[0]
 CONFLICT, SAFE = b"written again", b"only at the old source"
@@ -158,6 +162,9 @@ class MemoryRegistry:
 
     def mirror(self, *_: object) -> OpenMirror:
         return self.world.opened()
+
+    def views(self, names: Sequence[str], context: CommandContext) -> dict[str, StateView | None]:
+        return {name: self.connect(name).stored(STATE_TOPIC, context.by) for name in names}
 
     def destinations(self, *_: object) -> tuple[Cluster, ...]:
         return (self.connect(self.world.home().name),)

@@ -129,7 +129,7 @@ def tails_check(found: Iterable[PendingTail], undecided: Sequence[object] = ()) 
         limit="none pending",
         age_ms=0,
         reason=named([*left, *undecided])
-        + (f"; next: {_NEXT[first] if first else '`tanist failback accept`'}" if left or undecided else ""),
+        + (f"; next: {_NEXT[first] if first else '`tanist next`'}" if left or undecided else ""),
     )
 
 
@@ -254,7 +254,7 @@ def findings_check(found: Iterable[TailFinding]) -> Check:
         observed=f"{len(left)} of {len(every)} finding(s) about old sources not accepted",
         limit="none",
         age_ms=0,
-        reason=named(left) + ("; next: `tanist failback accept`" if left else ""),
+        reason=named(left) + ("; next: `tanist next`" if left else ""),
     )
 
 

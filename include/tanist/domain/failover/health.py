@@ -15,6 +15,7 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
+from tanist.domain.filled import filled
 from tanist.domain.lag import lag_bytes, lag_ms
 from tanist.domain.lag_amounts import lag_text, longest, total
 from tanist.domain.limitation_kinds.table import KINDS
@@ -69,11 +70,9 @@ def judged(intents: Mapping[Mode, Intent], facts: Facts, past: Sequence[Check] =
     found = {
         mode: tuple(sorted(limitations(planned_intent(intent, facts, None), facts))) for mode, intent in intents.items()
     }
-    return Status(
-        mirror=next(iter(intents.values())).mirror,
-        limitations=found,
-        checks=tuple(_with_limitations(each, found) for each in (*_present(facts, found), *past)),
-    )
+    mirror = next(iter(intents.values())).mirror
+    checks = (_with_limitations(each, found) for each in (*_present(facts, found), *past))
+    return Status(mirror=mirror, limitations=found, checks=tuple(_typable(each, mirror, facts) for each in checks))
 
 
 # ── the present ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,6 +108,12 @@ def _detached(facts: Facts) -> Iterator[str]:
         yield named(facts.detached, ", ")
     if facts.detached_elsewhere:
         yield f"with their copies at the source: {named(facts.detached_elsewhere, ', ')}"
+
+
+def _typable(check: Check, mirror: MirrorName, facts: Facts) -> Check:
+    """`check`, whose commands name the mirror."""
+    reason = filled(check.reason, mirror=mirror, destination=facts.destination, topics=(), plan="")
+    return replace(check, reason=reason)
 
 
 def _with_limitations(check: Check, found: Mapping[Mode, Iterable[Limitation]]) -> Check:

@@ -25,6 +25,7 @@ from tanist.domain.failover.reasons import (
     of_undecided,
 )
 from tanist.domain.failover.reserve import of_reserve
+from tanist.domain.filled import filled
 from tanist.domain.limitation import Limitation
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.names import iso_time
@@ -86,6 +87,12 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     After the point of no return only another unfinished run is one. Names, what they name and what blocks come from
     facts alone: the clock changes no more than their words, and in an unplanned failover whether they are usual.
     """
+    for each in _found(intent, facts):
+        detail = filled(each.detail, mirror=intent.mirror, destination=facts.destination, topics=(), plan="")
+        yield replace(each, detail=detail)
+
+
+def _found(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from _of_runs(facts)
     if past_return(facts):
         return

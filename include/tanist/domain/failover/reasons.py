@@ -13,6 +13,7 @@ from tanist.domain.failover.commands import accept_undecided_command, others_com
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.fences import FenceStatus, fence_command, is_stray
 from tanist.domain.limitation import Limitation
+from tanist.domain.limitation_kinds.copies import COPY_AGAIN
 from tanist.domain.tails import FindingKind
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def _truncated(each: PartitionFacts) -> str:
 
 
 OTHERS = "OTHERS_MAY_WRITE"
-_AGAIN = "copy it again: `tanist mirrors remove`, which fences the source, then delete and add it (docs/mirroring.md)"
+_AGAIN: Final = f"{COPY_AGAIN} (docs/mirroring.md)"
 
 
 def _has_more(seen: ObservedTopic) -> bool:

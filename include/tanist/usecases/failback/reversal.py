@@ -97,7 +97,11 @@ class ReversalRequest:
 
     def command(self, mirror: str, destination: str, *more: str) -> str:
         """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
-        return shlex.join(("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more))
+        return shlex.join((*self.words(mirror, destination), *more))
+
+    def words(self, mirror: str, destination: str) -> tuple[str, ...]:
+        """The same, word by word."""
+        return ("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options)
 
     @property
     def options(self) -> tuple[str, ...]:

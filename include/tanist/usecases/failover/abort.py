@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PastReturn, Refused
 from tanist.domain.failover.plan import ApprovedPlan
+from tanist.domain.problems import to_finish
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
@@ -84,9 +85,10 @@ def _to_abort(view: StateView, clusters: OpenMirror, approval: str | None) -> Fa
     if not unfinished:
         which = f" on approval {approval}" if approval else ""
         raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished failover{which}")
-    if unfinished[0].no_return:
-        raise PastReturn(f"plan {unfinished[0].plan} of mirror {clusters.spec.mirror!r}")
-    return unfinished[0]
+    first = unfinished[0]
+    if first.no_return:
+        raise to_finish(first.plan, PastReturn(f"plan {first.plan} of mirror {clusters.spec.mirror!r}"))
+    return first
 
 
 def _abort_reason(record: FailoverRun, evidence: Evidence, runner: str, reason: str) -> str:

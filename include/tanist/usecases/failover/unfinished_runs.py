@@ -9,7 +9,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.circle import pending_reversal
 from tanist.domain.errors import PastReturn, Refused, RunUnderWay
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.problems import refuse
+from tanist.domain.problems import refuse, to_finish
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import pattern_problems
 from tanist.usecases.failover.observe import Observer
@@ -39,8 +39,8 @@ class AnotherUnfinished(Refused):
 class MustBeFinished(Refused):
     name = "FAILOVER_MUST_BE_FINISHED"
     operator_action = (
-        "it is past its point of no return: request exactly that failover or use `tanist failover run` to "
-        "complete it, then request this one again; nothing was changed"
+        "it is past its point of no return: request exactly that failover or use `tanist failover run "
+        "--plan HASH` to complete it, then request this one again; nothing was changed"
     )
 
 
@@ -66,9 +66,12 @@ def must_be_asked_for(
         unlike = ("it belongs to a deleted mirror of the same name", *unlike)
     if unlike:
         kind = MustBeFinished if held.no_return else AnotherUnfinished
-        raise kind(
-            f"plan {held.plan}, approved by {held.approver}, is unfinished and differs from this request: "
-            f"{'; '.join(unlike)}"
+        raise to_finish(
+            held.plan,
+            kind(
+                f"plan {held.plan}, approved by {held.approver}, is unfinished and differs from this request: "
+                f"{'; '.join(unlike)}"
+            ),
         )
 
 
@@ -115,7 +118,8 @@ def _listed(names: Iterable[str]) -> str:
 def must_be_undoable(held: FailoverRun) -> None:
     """Raises PastReturn where the unfinished run `held` cannot be undone any more."""
     if held.no_return:
-        raise PastReturn(f"plan {held.plan} of mirror {held.mirror!r}, approved by {held.approver}")
+        why = f"plan {held.plan} of mirror {held.mirror!r}, approved by {held.approver}"
+        raise to_finish(held.plan, PastReturn(why))
 
 
 def must_be_ours(

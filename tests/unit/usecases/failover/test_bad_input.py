@@ -554,8 +554,9 @@ def test_a_removal_never_adopts_an_unfinished_failover_of_other_topics(
     begun = world.approve(Mode.PLANNED, "orders").plan
     world.run(begun, until=until)
     for include in (("orders", "payments"), (".*",), ("payments",)):
-        with pytest.raises(refused, match=f"{begun}.*topics is orders"):
+        with pytest.raises(refused, match=f"{begun}.*topics is orders") as unfinished:
             removal.approved_plan(FailoverRequest(include=include), world.clusters(), world.command())
+        assert unfinished.value.plan == begun, "for the command that finishes it"
     assert removal.approved_plan(FailoverRequest(include=("orders",)), world.clusters(), world.command()) == begun
 
 

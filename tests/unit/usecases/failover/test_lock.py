@@ -96,6 +96,17 @@ def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> N
     assert heir.append([]).lock(DR)
 
 
+def test_the_lock_of_a_process_that_is_known_to_be_dead_is_free_at_once() -> None:
+    """A killed command held its own host up for ten seconds."""
+    world = FailoverWorld()
+    locked(world, "ann")
+    began = world.clock.monotonic()
+    heir = replace(command(world, "bob"), is_process_dead=lambda holder: holder == "ann")
+    with mirror_lock(world.west.side(), DR, CHANGE, heir) as held:
+        assert held.append([]).lock(DR)
+    assert world.clock.monotonic() == began
+
+
 def test_of_two_holders_of_the_same_name_the_earlier_does_nothing_any_more() -> None:
     """Two workers with the same --id: only the epoch of the lock tells them apart."""
     world = FailoverWorld()
@@ -408,8 +419,9 @@ def test_an_abort_that_comes_too_late_does_not_throw_the_live_run_out(monkeypatc
 
     world.run(plan, until="hold", runner="ann@host")
     monkeypatch.setattr(type(world.west), "open_store", sleepy)
-    with pytest.raises(PastReturn):
+    with pytest.raises(PastReturn) as past:
         abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command())
+    assert f"--plan {plan}`" in past.value.action
     held = world.view().lock(DR)
     assert held is not None
     assert held.holder == "ann@host", "the lock is still the run's"

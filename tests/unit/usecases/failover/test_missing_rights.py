@@ -123,4 +123,5 @@ def test_behind_the_point_of_no_return_a_right_that_is_missing_is_named_and_not_
     with pytest.raises(PastReturn, match="complete the failover") as past:
         abort.abort(world.clusters(), world.tools(), world.command())
     assert "is sealed" not in str(past.value), "nothing is"
+    assert f"--plan {approval.plan}`" in past.value.action
     assert world.run(approval.plan).record.status is RunStatus.DONE
