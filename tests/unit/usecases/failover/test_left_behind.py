@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
-from tanist.domain.records import RunStatus
+from tanist.domain.fences import FenceStatus
+from tanist.domain.records import Fences, RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
 from tests.builders import AT
@@ -36,6 +37,34 @@ def test_nothing_is_left_behind_where_nobody_wrote_past_the_fence() -> None:
     world.run(world.approve().plan)
     assert left_behind(world).verdict is Verdict.PASS
     assert (movers(world)["still_growing"], movers(world)["silent"], movers(world)["left_behind"]) == ([], True, {})
+
+
+def test_behind_a_proved_acl_one_look_is_enough() -> None:
+    """The proof was taken twice: ten seconds of each failover, while nobody could have written."""
+    world = FailoverWorld()
+    outcome = world.run(world.approve().plan)
+    assert world.tools().patience.proof <= outcome.waited < 2 * world.tools().patience.proof
+
+
+def test_somebody_whom_no_acl_binds_is_watched_once_it_has_written_past_the_fence() -> None:
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="seal")
+    world.east.grow(AT, 2)
+    outcome = world.run(plan)
+    assert movers(world)["left_behind"] == {str(AT): 2}
+    assert outcome.waited >= world.tools().patience.proof
+
+
+def test_without_the_proof_of_a_fence_producers_are_watched_for() -> None:
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="open")
+    stored = world.view()["fence/" + world.mirror]
+    assert isinstance(stored, Fences)
+    unproved = [replace(fence, status=FenceStatus.UNPROVED, proved_at=None) for fence in stored.topics]
+    world.worker.append([replace(stored, topics=tuple(unproved))], world.soon())
+    assert world.run(plan).waited >= world.tools().patience.proof
 
 
 def test_a_record_that_gets_in_behind_the_barrier_is_told_by_the_run_and_by_every_status_after_it() -> None:

@@ -10,7 +10,7 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failback.pending import last_tails
 from tanist.domain.failover.run_lineage import of_run
-from tanist.domain.fences import FenceStatus
+from tanist.domain.fences import FenceKind, FenceStatus
 from tanist.domain.growth import growth
 from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
@@ -25,6 +25,7 @@ from tanist.usecases.snapshot import SourceSnapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.fences import FencedTopic
     from tanist.domain.names import SourcePartition, TopicPartition
     from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -146,11 +147,30 @@ def _seen(context: StepContext) -> dict[str, Any]:
     source = context.source
     if isinstance(source, TanistError):
         return {"still_growing": None, "why": str(source)}
+    if _are_shut_out(context) and (lacking := _lacking(context, source)).get("left_behind") == {}:
+        return {"still_growing": [], "silent": True, **lacking}
     watched = attempt(lambda: _watched(context, source))
     if isinstance(watched, TanistError):
         return {"still_growing": None, "why": str(watched)}
     grown, silent = watched
     return {"still_growing": _named(grown), "silent": silent, **_lacking(context, source)}
+
+
+def _are_shut_out(context: StepContext) -> bool:
+    """Whether an ACL has held producers off for a whole window: one look tells then whether any has written since.
+
+    A fence by configuration lets small records pass, so producers that write once in a while are watched for.
+    """
+    fences = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
+    names = map(context.spec.names.topic_at_source, context.intent.names)
+    return all((fence := fences.get(name)) is not None and _holds(context, fence) for name in names)
+
+
+def _holds(context: StepContext, fence: FencedTopic) -> bool:
+    if fence.before is None or fence.before.kind is not FenceKind.DENY_WRITE or fence.proved_at is None:
+        return False
+    proved_for = context.clock.now() - fence.proved_at
+    return fence.status is FenceStatus.PROVED and proved_for >= 1000 * context.patience.proof
 
 
 def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
