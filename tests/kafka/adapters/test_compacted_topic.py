@@ -342,6 +342,7 @@ def test_a_topic_that_is_opened_later_is_read_without_waiting_for_the_next_secon
     def seconds() -> float:
         shared = Shared(Router(east, "test"), Follower(east, BRIEF_MS))
         with closing(shared.router), closing(shared.follower), ExitStack() as opened:
+            began = 0.0
             for topic in topics:
                 began = time.monotonic()
                 store = CompactedTopic.open(east, topic, SOON(20), layout=SMALL, within=shared)
