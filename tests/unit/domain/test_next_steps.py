@@ -301,6 +301,18 @@ def test_a_resume_is_not_advised_where_it_cannot_help(error: str) -> None:
     assert "--keep-copy" in found.steps[0].command
 
 
+def test_of_a_thousand_failed_topics_ten_have_their_steps_and_the_others_are_counted() -> None:
+    """S3.13: a list of a thousand commands was printed, on the page as well."""
+    failed = Limitation("PARTITION_FAILED", "orders-0")
+    row = a_row(MirrorState.FAILED, error="CORRUPT_BATCH")
+    rows = [replace(row, partition=MirrorPartition(f"topic-{n:03}", 0)) for n in range(1_000)]
+    found = told(a_situation((failed,), (failed,), rows=tuple(rows)))
+    assert verbs(found) == ["mirrors resume"] * 10 + ["mirrors describe"]
+    assert found.steps[-1].why.startswith("990 more topic(s) FAILED")
+    assert "--state FAILED" in found.steps[-1].command
+    assert verbs(told(a_situation((failed,), (failed,), rows=tuple(rows[:10])))) == ["mirrors resume"] * 10
+
+
 def test_a_lost_record_is_accepted_by_name() -> None:
     failed = Limitation("PARTITION_FAILED", "orders-0")
     row = a_row(MirrorState.FAILED, error="UNCOPIED_RECORDS_DELETED")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
@@ -16,6 +17,7 @@ from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
 from tanist.domain.next_steps.commands import typed
 from tanist.domain.next_steps.step import NextStep
+from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _MISSED: Final = 2
 """So many reports of a worker in a row are not late by chance."""
 _PENDING: Final = "and nothing but a fetcher sets or lifts the source fences that are pending"
+_MOST_FAILED: Final = 10
+"""Topics whose steps are listed: a list of thousands is read by nobody."""
 _ANOTHER_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTopicRecreated.name})
 """After these errors a topic is copied again from its start: no resume helps."""
 
@@ -117,7 +121,8 @@ def _resume_paused(at: MirrorSituation) -> Iterator[NextStep]:
 
 
 def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
-    for topic, (error, reason) in at.failed().items():
+    failed = at.failed()
+    for topic, (error, reason) in islice(failed.items(), _MOST_FAILED):
         why = f"{topic}: {error}: {reason}"
         if error in _ANOTHER_COPY:
             yield NextStep(
@@ -140,6 +145,12 @@ def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
             yield NextStep(
                 command=commands.resume(at, [topic]), why=why, decision=f"its cause is mended: go on with {topic}"
             )
+    if (more := len(failed) - _MOST_FAILED) > 0:
+        yield NextStep(
+            command=typed(at, "mirrors", "describe", "--state", MirrorState.FAILED.value),
+            why=f"{more} more topic(s) FAILED; what is next names {_MOST_FAILED} of them at a time",
+            decision="see all of them",
+        )
 
 
 def _attach(at: MirrorSituation) -> Iterator[NextStep]:
