@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
-from tanist.domain.failback.reversal import SurveyNotFinal, TailUndecided
+from tanist.domain.failback.reversal import SurveyNotFinal, TailUndecided, TailWouldBeDeleted
 from tanist.domain.filled import exactly
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.situation import Abortable, WayBack
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror, ReturnedMirror
+
+
+_SURVEYED = (TailUndecided, TailWouldBeDeleted, SurveyNotFinal)
+"""What a survey that also rescues leads on from."""
 
 
 def advise(at: MirrorSituation, clusters: OpenMirror, command: CommandContext) -> Guidance:
@@ -47,7 +51,7 @@ def _reversal(clusters: ReturnedMirror, command: CommandContext) -> WayBack:
         first, asked = made, ReversalRequest(recreate=EVERYTHING)
         made = attempt(lambda: plan_reversal(asked, clusters, command).plan)
         if isinstance(made, TanistError):
-            again = any(isinstance(each, (TailUndecided, SurveyNotFinal)) for each in each_of(first))
+            again = any(isinstance(each, _SURVEYED) for each in (*each_of(first), *each_of(made)))
             return WayBack(problem=f"{first.name}: {first.reason}", survey_again=again)
     recreated = tuple(each.topic for each in made.topics if each.recreation is not None)
     asked = ReversalRequest(recreate=tuple(exactly(topic) for topic in recreated))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
-from tanist.domain.fences import FenceStatus
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.names import EpochMs
 from tanist.domain.records import Fences, RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
+from tanist.usecases.failover.steps import notify_source
+from tanist.usecases.failover.tools import Timeouts
 from tests.builders import AT
+from tests.fakes.clock import JumpingClock
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.failover.test_growth import MORE, grow
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from tanist.domain.checks import Check
 
 
@@ -64,6 +67,58 @@ def test_without_the_proof_of_a_fence_producers_are_watched_for() -> None:
     assert isinstance(stored, Fences)
     unproved = [replace(fence, status=FenceStatus.UNPROVED, proved_at=None) for fence in stored.topics]
     world.worker.append([replace(stored, topics=tuple(unproved))], world.soon())
+    assert world.run(plan).waited >= world.tools().patience.proof
+
+
+FENCE = FencedTopic(
+    topic="orders",
+    status=FenceStatus.PROVED,
+    wanted_by="plan",
+    before=FenceBefore(topic="orders", kind=FenceKind.DENY_WRITE),
+    proved_at=EpochMs(1_000),
+)
+
+
+def shut_out(now: int, *fences: FencedTopic) -> bool:
+    """Whether both topics of a run count as shut out, by what is on record."""
+    context: Any = SimpleNamespace(
+        clock=JumpingClock(epoch_ms=now),
+        patience=Timeouts(proof=5.0),
+        intent=SimpleNamespace(mirror="m", names=("orders", "more")),
+        spec=SimpleNamespace(names=SimpleNamespace(topic_at_source=str)),
+        session=SimpleNamespace(view=lambda: SimpleNamespace(source_fences=lambda _: fences)),
+    )
+    return notify_source._are_shut_out(context)
+
+
+def test_producers_count_as_shut_out_only_if_an_acl_has_held_each_topic_for_the_whole_window() -> None:
+    more = replace(FENCE, topic="more")
+    assert shut_out(6_000, FENCE, more)
+    assert not shut_out(5_999, FENCE, more)
+    assert not shut_out(6_000, FENCE)
+    for doubtful in (
+        replace(more, status=FenceStatus.UNPROVED),
+        replace(more, proved_at=None),
+        replace(more, before=None),
+        replace(more, before=FenceBefore(topic="more", kind=FenceKind.TINY_MESSAGES)),
+    ):
+        assert not shut_out(6_000, FENCE, doubtful)
+
+
+def test_a_source_that_does_not_tell_what_it_has_left_is_watched() -> None:
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="open")
+    world.east.ahead[AT] = 1
+    assert world.run(plan).waited >= world.tools().patience.proof
+    assert movers(world)["left_behind"] != {}
+
+
+def test_a_proved_fence_that_somebody_has_lifted_since_is_no_reason_to_look_once() -> None:
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="open")
+    world.east.deny.clear()
     assert world.run(plan).waited >= world.tools().patience.proof
 
 

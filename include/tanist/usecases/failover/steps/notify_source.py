@@ -147,8 +147,10 @@ def _seen(context: StepContext) -> dict[str, Any]:
     source = context.source
     if isinstance(source, TanistError):
         return {"still_growing": None, "why": str(source)}
-    if _are_shut_out(context) and (lacking := _lacking(context, source)).get("left_behind") == {}:
-        return {"still_growing": [], "silent": True, **lacking}
+    if _are_shut_out(context):
+        lacking = _lacking(context, source)
+        if lacking["left_behind"] == {} and _still_stand(context, source):
+            return {"still_growing": [], "silent": True, **lacking}
     watched = attempt(lambda: _watched(context, source))
     if isinstance(watched, TanistError):
         return {"still_growing": None, "why": str(watched)}
@@ -164,6 +166,16 @@ def _are_shut_out(context: StepContext) -> bool:
     fences = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
     names = map(context.spec.names.topic_at_source, context.intent.names)
     return all((fence := fences.get(name)) is not None and _holds(context, fence) for name in names)
+
+
+def _still_stand(context: StepContext, source: Cluster) -> bool:
+    """Whether the source has each of these fences now: somebody may have lifted one since it was proved."""
+    names = {*map(context.spec.names.topic_at_source, context.intent.names)}
+    fences = context.session.view().source_fences(context.intent.mirror)
+    before = [each.before for each in fences if each.topic in names and each.before]
+    by = context.clock.deadline(SOURCE_SECONDS)
+    stands = attempt(lambda: SourceSnapshot(cluster=source).fence_status(before, by))
+    return not isinstance(stands, TanistError) and all(stands.get(name) is True for name in names)
 
 
 def _holds(context: StepContext, fence: FencedTopic) -> bool:
