@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -12,8 +13,8 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.commands import accept_undecided_command, others_command, remove_command
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.fences import FenceStatus, fence_command, is_stray
+from tanist.domain.filled import exact_options
 from tanist.domain.limitation import Limitation
-from tanist.domain.limitation_kinds.copies import COPY_AGAIN
 from tanist.domain.tails import FindingKind
 
 if TYPE_CHECKING:
@@ -219,7 +220,8 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     seen = tuple(facts.of(intent.names))
     if short := [each for each in facts.partitions if each.partition in ours and each.missing_at_start]:
         what = named(f"{e.partition} begins at {e.start}: {e.missing_at_start} offsets are missing" for e in short)
-        why = f"records that the source still has are missing from the start of the mirror topic: {what}; {_AGAIN}"
+        again = _copied_again(intent, facts, (each.partition.topic for each in short))
+        why = f"records that the source still has are missing from the start of the mirror topic: {what}; {again}"
         yield Limitation(
             "COPY_TRUNCATED",
             why,
@@ -231,10 +233,13 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from _of_deleted_sources(intent, facts)
     if more := [each for each in seen if _has_more(each)]:
         what = named(f"{each.topic} has {each.partitions} instead of {each.mirrored}" for each in more)
-        why = f"partitions were added at the destination: {what}; {_AGAIN}"
+        why = (
+            f"partitions were added at the destination: {what}; {_copied_again(intent, facts, (e.topic for e in more))}"
+        )
         yield Limitation("COPY_HAS_MORE_PARTITIONS", why, blocks=planned)
     if other := [each for each in seen if each.recreated]:
-        why = f"{named(each.recreated for each in other)}; {_AGAIN}"
+        again = _copied_again(intent, facts, (each.topic for each in other))
+        why = f"{named(each.recreated for each in other)}; {again}"
         yield Limitation("TOPIC_RECREATED", why, blocks=planned)
     if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
         why = (
@@ -266,7 +271,8 @@ def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """Both ends agree, and the copy lacks as many records of the source as it has of somebody else."""
     ours = frozenset(intent.partitions)
     if strange := [each.partition for each in facts.partitions if each.partition in ours and each.foreign]:
-        why = f"the last records were not written by the mirror: {named(strange, ', ')}; {_AGAIN}"
+        again = _copied_again(intent, facts, (at.topic for at in strange))
+        why = f"the last records were not written by the mirror: {named(strange, ', ')}; {again}"
         blocks = intent.mode is Mode.PLANNED
         yield Limitation("COPY_HAS_FOREIGN_RECORDS", why, blocks=blocks, about=tuple(map(str, strange)))
     there = (each for each in facts.partitions if each.partition in ours and each.end is not None)
@@ -304,7 +310,17 @@ def _truncated(each: PartitionFacts) -> str:
 
 
 OTHERS = "OTHERS_MAY_WRITE"
-_AGAIN: Final = f"{COPY_AGAIN} (docs/mirroring.md)"
+_MOST_NAMED: Final = 5
+
+
+def _copied_again(intent: Intent, facts: Facts, topics: Iterable[str]) -> str:
+    """How copies of `topics` are made anew, with commands that can be typed: of the first ones if there are many."""
+    place = ("--destination", facts.destination, *exact_options("--topic", sorted({*topics})[:_MOST_NAMED]))
+    remove, add = (
+        shlex.join(("tanist", "mirrors", verb, intent.mirror, *place, *options))
+        for verb, options in (("remove", ("--keep-copy",)), ("add", ()))
+    )
+    return f"copy the topic again: `{remove}`, delete it, `{add}` (docs/mirroring.md)"
 
 
 def _has_more(seen: ObservedTopic) -> bool:
