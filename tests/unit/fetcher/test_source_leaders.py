@@ -11,7 +11,7 @@ import pytest
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.errors import TimedOut
+from tanist.domain.errors import AnotherCluster, TimedOut
 from tanist.domain.names import BrokerId, EpochMs, MirrorPartition, SourcePartition, topic_id_text
 from tanist.fetcher import sources
 from tanist.fetcher.planning import Owned
@@ -252,3 +252,44 @@ def test_after_an_error_nobody_waits_for_the_source(
     source.answers.clear()
     leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=True)
     assert not waited
+
+
+def test_an_answer_is_as_old_as_its_question(leaders: SourceLeaders, source: Metadata, clock: JumpingClock) -> None:
+    """A worker that was frozen meanwhile takes it hours later."""
+    source.answers.clear()
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(0), stale=False)
+    until(lambda: source.asked == 1, 5)
+    asked = clock.now()
+    clock.jump(3600)
+    source.answers.set()
+
+    def taken() -> bool:
+        leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(0), stale=False)
+        return leaders.looks == 1
+
+    until(taken, 5)
+    assert leaders.contact(FIRST) == Contact(asked)
+
+
+def test_a_partition_that_the_source_does_not_name_has_no_leader(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock
+) -> None:
+    source.leaders = [1]
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+    assert leaders.thread_key(SPEC, FIRST) is not None
+    assert leaders.thread_key(SPEC, SECOND) is None
+
+
+def test_nobody_copies_from_another_cluster(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+    assert leaders.thread_key(SPEC, FIRST) is not None
+
+    def elsewhere(*_: object) -> None:
+        raise AnotherCluster("'east' leads to cluster x")
+
+    monkeypatch.setattr(source, "refresh", elsewhere)
+    clock.jump(LOOK_EVERY_SECONDS)
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+    assert leaders.thread_key(SPEC, FIRST) is None
