@@ -248,15 +248,23 @@ class Coordination(RoundThread):
             self._basis, self._expected = basis, topics_by_mirror(self._owned)
         by = self._clock.deadline(SOURCES_SECONDS)
         for mirror, (spec, topics) in self._expected.items():
-            if mirror not in self._leaders:
-                client_id = f"tanist-{self._worker.id}-{mirror}"
-                failed = partial(self._totals.sync_failed, mirror, SyncKind.METADATA)
-                resolve = partial(self._resolve, spec.source)
-                self._leaders[mirror] = SourceLeaders(resolve, client_id, self._clock, failed)
+            leaders = self._leaders_of(spec)
             stale = self._threads.stale(mirror)
-            self._leaders[mirror].look(spec, topics, by, stale=stale)
-            changed = changed or stale
+            leaders.look(spec, topics, by, stale=stale)
+            changed = changed or (stale and not leaders.is_waiting)
         return changed
+
+    def _leaders_of(self, spec: MirrorSpec) -> SourceLeaders:
+        """Of a mirror that was made again by its name, those of its source now."""
+        mirror, held = spec.mirror, self._leaders.get(spec.mirror)
+        if held is not None and held.mirror_id == spec.mirror_id:
+            return held
+        if held is not None:
+            held.close()
+        failed = partial(self._totals.sync_failed, mirror, SyncKind.METADATA)
+        client_id, resolve = f"tanist-{self._worker.id}-{mirror}", partial(self._resolve, spec.source)
+        found = self._leaders[mirror] = SourceLeaders(resolve, client_id, self._clock, failed, spec.mirror_id)
+        return found
 
     def _write_down(self, view: StateView) -> bool:
         """Record what has become of each partition; whether any may have to be assigned in another way."""

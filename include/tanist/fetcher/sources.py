@@ -65,8 +65,8 @@ class SourceDeletions:
         too_early = self._clock.monotonic() - self._looked_at < DELETIONS_EVERY_SECONDS
         return None if too_early else frozenset(self._deleted)
 
-    def take(self, seen: Absent) -> None:
-        """Count another look."""
+    def take(self, seen: Absent, asked_at: float) -> None:
+        """Count another look, which was begun at `asked_at` (monotonic) and may have been answered long ago."""
         for known in (self._absences, self._deleted):
             for name in known.keys() - seen.missing:
                 del known[name]
@@ -80,7 +80,7 @@ class SourceDeletions:
         for name in seen.gone:
             before = self._absences.get(name)
             found = self._absences[name] = before.again() if before is not None else Absence(now)
-            if found.is_deleted(now):
+            if found.is_deleted(asked_at):
                 self._deleted[name] = self._absences.pop(name)
 
 
@@ -148,8 +148,10 @@ class SourceLeaders:
         client_id: str,
         clock: Clock,
         failed: Callable[[], None] = lambda: None,
+        mirror_id: str = "",
     ) -> None:
         """`failed` is called after each look that has failed."""
+        self.mirror_id = mirror_id
         self._failed = failed
         self.error: TanistError | None = None
         self.failing_since: float | None = None
@@ -171,7 +173,7 @@ class SourceLeaders:
         self._asked_at = 0.0
         """When the last look was begun, monotonic seconds."""
         self._topic_ids: Mapping[str, str] = {}
-        """Those that the last look was for."""
+        """Those that the topics had when they were last looked for, also of topics that have left the mirror since."""
         self._contact = Contact()
         self._leaderless: dict[SourcePartition, Contact] = {}
         self._reports: dict[tuple[str, str], Report | None] = {}
@@ -206,6 +208,11 @@ class SourceLeaders:
             except TanistError as why:
                 self._take_error(why)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the source has not answered the last look yet."""
+        return self._answer is not None
+
     def _is_due(self, topics: Mapping[str, SourceTopic], *, stale: bool) -> bool:
         unled = any(
             self._led.get(name, 0) < topic.partitions and not self._deletions.looks(name)
@@ -222,7 +229,7 @@ class SourceLeaders:
 
     def _take(self, found: Metadata) -> None:
         self.error = self.failing_since = None
-        self._deletions.take(found.absent)
+        self._deletions.take(found.absent, self._asked_at)
         self._known = found.topics
         self._leaderless = self._without_leader(found.topics, found.asked_at)
         self._contact = Contact(found.asked_at)
@@ -258,8 +265,10 @@ class SourceLeaders:
 
     def _forget_replaced(self, topic_ids: Mapping[str, str]) -> None:
         replaced = {name for name, topic_id in topic_ids.items() if self._topic_ids.get(name, topic_id) != topic_id}
-        self._topic_ids = topic_ids
+        self._topic_ids = {**self._topic_ids, **topic_ids}
         if replaced:
+            self._known = {name: info for name, info in self._known.items() if name not in replaced}
+            self._led = {name: number for name, number in self._led.items() if name not in replaced}
             self.looks += 1
             self._reports.clear()
             self._deletions.forget(replaced)

@@ -200,7 +200,7 @@ def test_a_leader_that_moved_is_followed_in_the_next_round() -> None:
 class Answering:
     """A source whose leaders are known, and do not move."""
 
-    error, looks = None, 1
+    error, looks, is_waiting, mirror_id = None, 1, False, a_mirror(M).mirror_id
 
     def __init__(self, *_: object) -> None: ...
     def look(self, *_: object, **__: object) -> None: ...
@@ -336,3 +336,18 @@ def test_growth_is_counted_from_the_report_before_also_in_a_round_after_a_look_a
     worker.coordination._round()
     rates = [end.rate for each in worker.state.view().source_ends(M) for end in each.ends if end.high_watermark == 105]
     assert rates == [100.0]
+
+
+def test_a_mirror_that_was_made_again_by_its_name_looks_at_its_source_now() -> None:
+    worker, asked = Paused(), list[str]()
+
+    def noting(name: str) -> NoReturn:
+        asked.append(name)
+        raise Unreachable("no route")
+
+    worker.coordination._resolve = noting
+    again = replace(a_mirror(M), source="north", source_cluster_id="n", mirror_id="another")
+    topic = a_topic(mirror=M, mirror_id="another", source_topic_id="", desired=DesiredState.PAUSED, changed_at=NOW)
+    worker.state.append([again, topic], worker.clock.deadline(5))
+    worker.derived(3, every=2.0)
+    assert set(asked) == {"north"}

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
+from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.errors import TimedOut
-from tanist.domain.names import BrokerId, EpochMs, SourcePartition
+from tanist.domain.errors import AnotherCluster, TimedOut
+from tanist.domain.names import BrokerId, EpochMs, MirrorPartition, SourcePartition, topic_id_text
 from tanist.fetcher import sources
+from tanist.fetcher.planning import Owned
 from tanist.fetcher.source_ends import Contact
 from tanist.fetcher.sources import LOOK_EVERY_SECONDS, SourceLeaders, SourceTopic
 from tanist.kafka.wire.router import PartitionInfo, TopicInfo
-from tests.builders import a_mirror
+from tests.builders import a_mirror, a_topic
 from tests.fakes.clock import JumpingClock
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tanist.domain.errors import BrokerError
     from tanist.ports.clock import Deadline
 
 FIRST, SECOND = (SourcePartition("orders", n) for n in range(2))
@@ -143,3 +148,148 @@ def test_an_answer_about_a_topic_that_was_replaced_in_the_mirror_meanwhile_is_no
 
     until(looked, 5)
     assert source.asked == 3
+
+
+# ── a topic that left the mirror, was created again at the source, and was added again ────────────────────────────
+
+
+class Cumulative(Metadata):
+    """As a router knows topics: also those that it is not asked for any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids = {"orders": uuid4(), "bills": uuid4()}
+        self.known: dict[str, TopicInfo] = {}
+        self.error: BrokerError | None = None
+
+    def refresh(self, topics: Sequence[str], by: Deadline) -> None:
+        at_source = dict(self.ids)
+        super().refresh(topics, by)
+        some = (BrokerId(1),)
+        part = PartitionInfo(0, some[0], 0, some, some, ())
+        self.known |= {
+            name: TopicInfo(
+                name, at_source[name], internal=False, partitions=() if self.error else (part,), error=self.error
+            )
+            for name in topics
+        }
+
+    def topics(self) -> Mapping[str, TopicInfo]:
+        return dict(self.known)
+
+    def wanted(self, *topics: str) -> dict[str, SourceTopic]:
+        return {name: SourceTopic(1, topic_id_text(self.ids[name])) for name in topics}
+
+
+@pytest.fixture
+def source_of_two(source: Metadata, monkeypatch: pytest.MonkeyPatch) -> Cumulative:
+    """Instead of `source`."""
+    found = Cumulative()
+    monkeypatch.setattr(sources, "Router", lambda *_: found)
+    return found
+
+
+def owned(source: Cumulative) -> Owned:
+    topic = a_topic("orders", mirror=SPEC.mirror, source_topic_id=topic_id_text(source.ids["orders"]))
+    return Owned(SPEC, topic, MirrorPartition("orders", 0), 0)
+
+
+def test_a_new_topic_of_a_name_is_not_judged_by_what_was_known_of_the_one_before(
+    source_of_two: Cumulative, leaders: SourceLeaders, clock: JumpingClock
+) -> None:
+    """Its source may be slow, or another one has used the time of the round: it would FAIL as re-created."""
+    source = source_of_two
+    leaders.look(SPEC, source.wanted("orders"), clock.deadline(5), stale=False)
+    source.ids["orders"] = uuid4()
+    source.answers.clear()
+    clock.jump(1)
+    leaders.look(SPEC, source.wanted("orders"), clock.deadline(0), stale=False)
+    assert leaders.report(owned(source)) is None
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_nor_if_it_was_not_in_the_mirror_for_a_while(
+    source_of_two: Cumulative, leaders: SourceLeaders, clock: JumpingClock, *, answers: bool
+) -> None:
+    source = source_of_two
+    leaders.look(SPEC, source.wanted("orders", "bills"), clock.deadline(5), stale=False)
+    clock.jump(LOOK_EVERY_SECONDS)
+    leaders.look(SPEC, source.wanted("bills"), clock.deadline(5), stale=False)
+    source.ids["orders"] = uuid4()
+    if not answers:
+        source.answers.clear()
+    clock.jump(1)
+    leaders.look(SPEC, source.wanted("orders", "bills"), clock.deadline(0.2), stale=False)
+    assert leaders.report(owned(source)) is None
+
+
+def test_a_late_answer_does_not_make_an_absence_longer(
+    source_of_two: Cumulative, leaders: SourceLeaders, clock: JumpingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = source_of_two
+    source.error = UnknownTopicOrPartition("orders")
+    monkeypatch.setattr(sources, "missing_topics", lambda _router, topics, _by: frozenset(topics))
+    for _ in range(2):
+        leaders.look(SPEC, source.wanted("orders"), clock.deadline(5), stale=False)
+        clock.jump(2)
+    source.answers.clear()
+    leaders.look(SPEC, source.wanted("orders"), clock.deadline(0), stale=False)
+    source.answers.set()
+    assert leaders._answer is not None
+    wait([leaders._answer])
+    clock.jump(8)
+    leaders.look(SPEC, source.wanted("orders"), clock.deadline(0), stale=False)
+    assert leaders._deletions.looks("orders") == 0, "all three looks are of the same 4 s"
+
+
+def test_after_an_error_nobody_waits_for_the_source(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each look at a source that is gone would hold up a round."""
+    leaders.error = TimedOut("no answer")
+    waited = list[object]()
+    monkeypatch.setattr(sources, "wait", lambda *_: waited.append(1))
+    source.answers.clear()
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=True)
+    assert not waited
+
+
+def test_an_answer_is_as_old_as_its_question(leaders: SourceLeaders, source: Metadata, clock: JumpingClock) -> None:
+    """A worker that was frozen meanwhile takes it hours later."""
+    source.answers.clear()
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(0), stale=False)
+    until(lambda: source.asked == 1, 5)
+    asked = clock.now()
+    clock.jump(3600)
+    source.answers.set()
+
+    def taken() -> bool:
+        leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(0), stale=False)
+        return leaders.looks == 1
+
+    until(taken, 5)
+    assert leaders.contact(FIRST) == Contact(asked)
+
+
+def test_a_partition_that_the_source_does_not_name_has_no_leader(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock
+) -> None:
+    source.leaders = [1]
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+    assert leaders.thread_key(SPEC, FIRST) is not None
+    assert leaders.thread_key(SPEC, SECOND) is None
+
+
+def test_nobody_copies_from_another_cluster(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+    assert leaders.thread_key(SPEC, FIRST) is not None
+
+    def elsewhere(*_: object) -> None:
+        raise AnotherCluster("'east' leads to cluster x")
+
+    monkeypatch.setattr(source, "refresh", elsewhere)
+    clock.jump(LOOK_EVERY_SECONDS)
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+    assert leaders.thread_key(SPEC, FIRST) is None
