@@ -102,6 +102,11 @@ def test_each_command_that_a_status_quotes_can_be_typed(first: int) -> None:
         quotes += [replace(each, typed=True) for name, text in said for each in quoted.in_text(name, text)]
     assert len(quotes) > 100
     assert {each.text: why for each in quotes if (why := quoted.problem(each))} == {}
+    selecting = {
+        each.text for each in quotes if each.text.startswith(("tanist mirrors add ", "tanist mirrors remove "))
+    }
+    assert {text for text in selecting if " --topic " not in text} == set(), "refused: no topic is selected"
+    assert selecting
 
 
 def test_what_fails_which_check() -> None:

@@ -80,6 +80,12 @@ def remove_command(intent: Intent, topics: Iterable[str], destination: str) -> s
     return shlex.join(("tanist", "mirrors", "remove", intent.mirror, "--destination", destination, *named))
 
 
+def add_command(intent: Intent, topics: Iterable[str], destination: str) -> str:
+    """What takes `topics` into the mirror, or back into it."""
+    named = exact_options("--topic", topics)
+    return shlex.join(("tanist", "mirrors", "add", intent.mirror, "--destination", destination, *named))
+
+
 def options_of(intent: Intent) -> Iterator[str]:
     """The options that ask for `intent`, all but the tolerated loss."""
     yield from ("--mode", intent.mode.value)

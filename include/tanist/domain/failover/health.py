@@ -15,7 +15,7 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
-from tanist.domain.filled import filled
+from tanist.domain.filled import exact_options, filled
 from tanist.domain.lag import lag_bytes, lag_ms
 from tanist.domain.lag_amounts import lag_text, longest, total
 from tanist.domain.limitation_kinds.table import KINDS
@@ -276,14 +276,19 @@ def promoted_check(
         observed=f"{len(gone)} re-created, {len(shared)} promoted twice, of {count}",
         limit=limit,
         age_ms=0,
-        reason=named([*gone, *shared]) + (_TAKE_IN if gone else ""),
+        reason=named([*gone, *shared]) + (_take_in(recreated) if gone else ""),
     )
 
 
-_TAKE_IN: Final = (
-    "; its producer fence is no longer renewed; `tanist mirrors add` mirrors an empty topic again, "
-    "`tanist mirrors delete` forgets the mirror"
-)
+_MOST_NAMED: Final = 5
+
+
+def _take_in(topics: Iterable[str]) -> str:
+    first = shlex.join(exact_options("--topic", sorted(topics)[:_MOST_NAMED]))
+    return (
+        f"; its producer fence is no longer renewed; `tanist mirrors add {first}` mirrors an empty topic again, "
+        "`tanist mirrors delete` forgets the mirror"
+    )
 
 
 def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[str]) -> Check:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -10,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named, worst
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.commands import accept_undecided_command, others_command, remove_command
+from tanist.domain.failover.commands import accept_undecided_command, add_command, others_command, remove_command
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.fences import FenceStatus, fence_command, is_stray
-from tanist.domain.filled import exact_options
 from tanist.domain.limitation import Limitation
 from tanist.domain.tails import FindingKind
 
@@ -106,9 +104,10 @@ def of_detached(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         why = f"detached since the plan was made, plan again: {named(since, ', ')}"
         yield Limitation(DETACHED, why, blocks=True, about=tuple(since))
     elif intent.whole and facts.detached:
+        add = add_command(intent, facts.detached[:_MOST_NAMED], facts.destination)
         why = (
             "detached topics are left out: nothing is copied to them, they stay closed to writers, and their producers "
-            f"stay at the source: {named(facts.detached, ', ')}; `tanist mirrors add` takes them in again"
+            f"stay at the source: {named(facts.detached, ', ')}; `{add}` takes them in again"
         )
         yield Limitation(DETACHED, why, about=facts.detached)
 
@@ -315,12 +314,9 @@ _MOST_NAMED: Final = 5
 
 def _copied_again(intent: Intent, facts: Facts, topics: Iterable[str]) -> str:
     """How copies of `topics` are made anew, with commands that can be typed: of the first ones if there are many."""
-    place = ("--destination", facts.destination, *exact_options("--topic", sorted({*topics})[:_MOST_NAMED]))
-    remove, add = (
-        shlex.join(("tanist", "mirrors", verb, intent.mirror, *place, *options))
-        for verb, options in (("remove", ("--keep-copy",)), ("add", ()))
-    )
-    return f"copy the topic again: `{remove}`, delete it, `{add}` (docs/mirroring.md)"
+    first = sorted({*topics})[:_MOST_NAMED]
+    remove, add = (command(intent, first, facts.destination) for command in (remove_command, add_command))
+    return f"copy the topic again: `{remove} --keep-copy`, delete it, `{add}` (docs/mirroring.md)"
 
 
 def _has_more(seen: ObservedTopic) -> bool:
