@@ -152,10 +152,17 @@ class Runner:
             return None
 
     def _context(self, facts: Facts) -> StepContext:
+        approved, clusters, command = self.permit.approved, self.clusters, self.session.command
         return StepContext(
-            approved=self.permit.approved,
-            clusters=self.clusters,
-            command=self.session.command,
+            approved=approved,
+            intent=approved.intent,
+            clusters=clusters,
+            spec=clusters.spec,
+            source=clusters.source,
+            destination=clusters.destination,
+            command=command,
+            clock=command.clock,
+            by=command.by,
             patience=self.tools.patience,
             facts=facts,
             session=self.session,

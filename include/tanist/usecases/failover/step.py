@@ -194,45 +194,25 @@ class Undoing:
 class StepContext:
     """All that the action of a step is given, the same for all steps; made anew for each attempt.
 
-    What a step changes of its run goes through `session`. `facts`: of the last look before. `checkpoint`,
-    `move_groups`: as in `Tools`.
+    What a step changes of its run goes through `session`. `facts`: of the last look before. `source`: why, where there
+    is no way to it at all. `by`: of the whole run. `checkpoint`, `move_groups`: as in `Tools`.
     """
 
     approved: ApprovedPlan
+    intent: Intent
     clusters: OpenMirror
+    spec: MirrorSpec
+    source: Cluster | TanistError
+    destination: Cluster
     command: CommandContext
+    clock: Clock
+    by: Deadline
     patience: Timeouts
     facts: Facts
     session: RunSession
     observer: Observer
     checkpoint: Callable[[str], None]
     move_groups: MoveGroups
-
-    @property
-    def intent(self) -> Intent:
-        return self.approved.intent
-
-    @property
-    def spec(self) -> MirrorSpec:
-        return self.clusters.spec
-
-    @property
-    def source(self) -> Cluster | TanistError:
-        """Why, where there is no way to it at all."""
-        return self.clusters.source
-
-    @property
-    def destination(self) -> Cluster:
-        return self.clusters.destination
-
-    @property
-    def clock(self) -> Clock:
-        return self.command.clock
-
-    @property
-    def by(self) -> Deadline:
-        """Of the whole run."""
-        return self.command.by
 
     def look(self) -> Facts:
         """What both clusters are like now."""

@@ -86,7 +86,7 @@ def test_a_promoted_topic_that_was_created_again_is_named_and_nothing_is_written
     named = found(world)["promoted"]
     assert named.verdict is Verdict.FAIL
     assert "orders: the failed-over topic was deleted and re-created at the destination" in named.reason
-    assert "`tanist mirrors add`" in named.reason
+    assert "`tanist mirrors add --topic orders`" in named.reason
     assert found(world)["barrier"].verdict is Verdict.PASS, "of the topic that is still the one"
 
 
