@@ -121,8 +121,9 @@ def unplanned(stage: Stage) -> None:
     begun = stage.clock.monotonic()
     plan = runbook.planned(stage, STORM, "unplanned", "--max-loss", str(TOLERATED))
     stage.forecast = plan["forecast"]
-    stage.safe = promises.safe_positions(stage.tanist.run("groups", "translate", STORM, *WEST, "--group", GROUP))
+    stage.tanist.run("groups", "translate", STORM, *WEST, "--group", GROUP)
     runbook.take_over(stage, plan, "east is dead", max_loss=TOLERATED)
+    stage.safe = promises.safe_positions(runbook.moved(stage, GROUP))
     stage.screen.say(f"done {stage.clock.monotonic() - begun:.0f} s after somebody asked what it would cost")
 
 

@@ -290,6 +290,6 @@ def of_group(
 
 
 def safe_positions(rows: Iterable[Mapping[str, Any]]) -> dict[Place, int]:
-    """`rows`: as `tanist groups translate` shows them."""
+    """`rows`: as `tanist groups translate` shows them, and the evidence of a failover has them."""
     held = (row for row in rows if row["destination_offset"] is not None)
     return {Place(row["topic"], row["partition"]): int(row["destination_offset"]) for row in held}

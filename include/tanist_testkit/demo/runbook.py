@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from typing import TYPE_CHECKING, Any
 
 from tanist_testkit.demo.stage import WEST
@@ -51,6 +53,17 @@ def run(stage: Stage, plan: Mapping[str, Any], *more: str, at: tuple[str, ...] =
     """The command that runs an approved plan."""
     kept = ("--evidence", evidence(stage, plan))
     return ("failover", "run", plan["mirror"], *at, "--plan", plan["plan_hash"], *more, *kept)
+
+
+def moved(stage: Stage, group: str) -> list[Mapping[str, Any]]:
+    """The positions of a group that the last failover has committed, by its evidence.
+
+    What is translated right after a source has died may be less: what was read of it last is not stored yet.
+    """
+    last = max(stage.home.evidence.glob("*/evidence.json"), key=lambda each: each.stat().st_mtime)
+    events = json.loads(last.read_text())["events"]
+    rows = [each["detail"]["rows"] for each in events if (each["step"], each["what"]) == ("groups", "done")]
+    return [row for row in rows[-1] if row["group"] == group]
 
 
 def evidence(stage: Stage, plan: Mapping[str, Any]) -> str:
