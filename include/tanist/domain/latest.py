@@ -36,7 +36,7 @@ def is_of(record: MirrorRecord, spec: MirrorSpec) -> bool:
 
 def _of_an_earlier_mirror(records: Mapping[str, StateRecord], held: StateRecord, record: StateRecord, key: str) -> bool:
     """Whether it would replace `held`, of the present mirror, by a record of an earlier mirror of that name."""
-    if not (isinstance(held, MirrorRecord) and isinstance(record, MirrorRecord)):
+    if not (isinstance(held, MirrorRecord) and isinstance(record, MirrorRecord)) or held.mirror_id == record.mirror_id:
         return False
     spec = records.get(f"mirror/{mirror_of(key)}")
     return isinstance(spec, MirrorSpec) and is_of(held, spec) and not is_of(record, spec)

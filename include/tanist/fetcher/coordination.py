@@ -15,7 +15,7 @@ from tanist.domain.source_ends import SourceEnds
 from tanist.domain.states import SETTLED
 from tanist.fetcher.assignment import NO_NEWS, PartitionKey
 from tanist.fetcher.claims import held_epoch
-from tanist.fetcher.planning import Moment, Owned, assigned, limit_shares, next_observed, owned
+from tanist.fetcher.planning import Moment, Owned, assigned, limit_shares, merging, next_observed, owned
 from tanist.fetcher.rounds import RoundThread
 from tanist.fetcher.source_ends import ends_record, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
@@ -93,8 +93,6 @@ class OwnLogin:
 ROUND_SECONDS: Final = 0.2
 SETTLED_SECONDS: Final = 1.0
 """So often everything is derived again where nothing is on its way: of thousands of partitions that is work."""
-ASSIGN_SECONDS: Final = 30.0
-"""So often partitions are assigned again, although nothing has changed: the versions of workers count, too."""
 WRITE_SECONDS: Final = 10.0
 SOURCES_SECONDS: Final = 0.5
 """So long a round waits for the sources together: a datacenter that is gone has the sources of many mirrors."""
@@ -168,7 +166,7 @@ class Coordination(RoundThread):
         """How often sources had been looked at when that was done."""
         self._assigned: dict[PartitionKey, Assigned] = {}
         self._assignment: Assignment = {}
-        self._assigned_at = float("-inf")
+        self._merged: frozenset[MirrorName] = frozenset()  # what `_assigned` was decided with
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
         """As last observed."""
@@ -219,7 +217,7 @@ class Coordination(RoundThread):
             looks = sum(each.looks for each in self._leaders.values())
             if changed or looks != self._looks:
                 self._derived, self._ended_reports, self._looks = {}, None, looks
-            if self._write_down(view) or now - self._assigned_at >= ASSIGN_SECONDS:
+            if self._write_down(view) or merging(view, self._clock.now()) != self._merged:
                 self._assign(self._state.view())
             self._threads.apply(self._assignment)
             self._write_ends()
@@ -313,8 +311,8 @@ class Coordination(RoundThread):
         )
 
     def _assign(self, view: StateView) -> None:
-        self._assigned_at = self._clock.monotonic()
-        self._assigned = assigned(self._owned, view, self._epochs, self._assigned, self._clock.now())
+        self._merged = merging(view, self._clock.now())
+        self._assigned = assigned(self._owned, view, self._epochs, self._assigned, self._merged)
         new = by_lane(self._assigned, self._leaders)
         self._assignment = {
             key: old if (old := self._assignment.get(key)) == each else each for key, each in new.items()

@@ -30,7 +30,7 @@ from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.fetcher.assignment import Assigned, PartitionKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from uuid import UUID
 
     from tanist.domain.limits import LimitKey, LimitShare
@@ -211,18 +211,25 @@ def _epoch(held: PartitionObserved | None, report: Report) -> int:
     return max(report.last_mirrored_epoch, held.last_mirrored_epoch if held is not None else -1)
 
 
+def merging(view: StateView, now: EpochMs) -> frozenset[MirrorName]:
+    """The mirrors whose small batches are merged. Of what partitions are assigned by, this alone changes by time."""
+    workers = view.workers()
+    return frozenset(spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now))
+
+
 def assigned(
     mine: Iterable[Owned],
     view: StateView,
     epochs: Mapping[int, int],
     former: Mapping[PartitionKey, Assigned],
-    now: EpochMs,
+    merged: Collection[MirrorName],
 ) -> dict[PartitionKey, Assigned]:
-    """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`."""
+    """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`.
+
+    `merged`: as `merging` says.
+    """
     found: dict[PartitionKey, Assigned] = {}
     settings: dict[tuple[MirrorName, str], Mapping[str, Any]] = {}
-    workers = view.workers()
-    merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:
         held = view.observed(each.spec.mirror, each.partition)
         if held is None or not is_copied(each.topic, held) or each.state_partition not in epochs:
@@ -237,7 +244,7 @@ def assigned(
             each.state_partition,
             epochs[each.state_partition],
             draining,
-            merges=each.spec.mirror in merging,
+            merges=each.spec.mirror in merged,
             copy_start=each.topic.copy_start(each.partition.partition),
             source_start=each.topic.source_start(each.partition.partition),
             **settings[topic],

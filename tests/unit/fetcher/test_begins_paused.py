@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from tanist.domain.names import EpochMs
 from tanist.domain.records import MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import NOTHING_YET, fold
@@ -34,5 +33,5 @@ def test_only_a_mapped_one_that_is_to_be_paused_is_not_recovered(
 ) -> None:
     view = fold(NOTHING_YET, [spec, topic, TAKEN_IN])
     number = state_partition_of(DR, AT, 50)
-    [found] = assigned(owned(view, frozenset({number}), 50), view, {number: 1}, {}, EpochMs(0)).values()
+    [found] = assigned(owned(view, frozenset({number}), 50), view, {number: 1}, {}, ()).values()
     assert (found.draining, found.source_start) == (draining, 7)

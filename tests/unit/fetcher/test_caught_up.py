@@ -31,17 +31,17 @@ def test_the_next_worker_knows_it_and_the_same_worker_is_not_assigned_again_for_
     view = fold(NOTHING_YET, [SPEC, TOPIC, COPIED])
     mine = owned(view, frozenset({SLICE}), 50)
     key = PartitionKey(DR, AT)
-    first = assigned(mine, view, {SLICE: 1}, {}, EpochMs(0))
+    first = assigned(mine, view, {SLICE: 1}, {}, ())
     assert (first[key].caught_up_at, first[key].tombstones_kept_ms) == (None, 60_000)
     later = fold(view, source_ends(mine, {key: REPORT}, {key: Contact()}, view, {}, {}).values())
-    assert assigned(mine, later, {SLICE: 1}, first, EpochMs(0))[key] is first[key]
-    after = assigned(mine, later, {SLICE: 2}, {}, EpochMs(0))[key]
+    assert assigned(mine, later, {SLICE: 1}, first, ())[key] is first[key]
+    after = assigned(mine, later, {SLICE: 2}, {}, ())[key]
     assert (after.caught_up_at, after.copied_until) == (50_000, 7)
 
 
 def test_a_mirror_of_an_earlier_version_has_the_default_of_kafka() -> None:
     view = fold(NOTHING_YET, [SPEC, replace(TOPIC, deferred_configs=(("cleanup.policy", "compact"),)), COPIED])
-    [found] = assigned(owned(view, frozenset({SLICE}), 50), view, {SLICE: 1}, {}, EpochMs(0)).values()
+    [found] = assigned(owned(view, frozenset({SLICE}), 50), view, {SLICE: 1}, {}, ()).values()
     assert found.tombstones_kept_ms == DEFAULT_DELETE_RETENTION_MS
 
 

@@ -115,17 +115,36 @@ def _listed(value: Any) -> list[Any]:
 
 def _object(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    readers = {stored: (name, reader(hints[name])) for stored, name, _ in _names(kind) or ()}
-    required = {stored for stored, _, has_default in _names(kind) or () if not has_default}
+    names = _names(kind) or ()
+    each_field = [(stored, name, _plain_type(hints[name]), reader(hints[name])) for stored, name, _ in names]
+    required = frozenset(stored for stored, _, has_default in names if not has_default)
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise TypeError(f"{value!r} is not an object")
-        if missing := sorted(required - value.keys()):
-            raise ValueError(f"no {', '.join(missing)}")
-        return kind(**{name: read(value[stored]) for stored, (name, read) in readers.items() if stored in value})
+        if not required <= value.keys():
+            raise ValueError(f"no {', '.join(sorted(required - value.keys()))}")
+        found = {}
+        for stored, name, plain_type, read_field in each_field:
+            if stored in value:
+                each = value[stored]
+                found[name] = each if type(each) is plain_type else read_field(each)
+        return kind(**found)
 
     return read
+
+
+def _plain_type(hint: Any) -> type | None:
+    """The type whose values are taken as JSON has them, without a call: a view of a large mirror has half a million.
+
+    None: there is none.
+    """
+    if isinstance(hint, NewType):
+        return _plain_type(hint.__supertype__)
+    if get_origin(hint) in {Union, UnionType}:
+        (some,) = (arm for arm in get_args(hint) if arm is not type(None))
+        return _plain_type(some)
+    return hint if hint in {str, int, float, bool} else None
 
 
 VERSION: Final = 1
@@ -161,6 +180,12 @@ def _version(record: StateRecord) -> int:
     return max((since(each) or VERSION for each in used), default=VERSION)
 
 
+@cache
+def _newest(kind: type) -> int:
+    """The latest version of records of this kind."""
+    return max((since(each) or VERSION for each in _later(kind)), default=VERSION)
+
+
 def decode(key: bytes, value: bytes | None) -> StateRecord | Unreadable:
     """The record that was stored under `key`. Never raises."""
     name = key.decode(errors="backslashreplace")
@@ -185,8 +210,7 @@ def _decode(name: str, value: bytes) -> StateRecord:
     version = stored.get("v")
     if type(version) is not int or version < 1:
         raise ValueError(f"the value has no version: {version!r}")
-    newest = max((since(each) or VERSION for each in _later(kind)), default=VERSION)
-    if version > newest:
+    if version > (newest := _newest(kind)):
         raise ValueError(f"written by a newer version: {version}, this one reads up to {newest}")
     return cast("StateRecord", reader(kind)(stored))
 
