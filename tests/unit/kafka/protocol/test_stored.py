@@ -927,7 +927,7 @@ def test_a_mirror_that_somebody_else_copies_is_of_the_second_version() -> None:
 
 def test_the_version_before_does_not_read_a_mirror_that_somebody_else_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its workers would copy into topics of another replicator. Its kinds had no field of a later version."""
-    monkeypatch.setattr(stored, "_later", lambda _kind: ())
+    monkeypatch.setattr(stored, "_newest", lambda _kind: 1)
     found = decode(b"mirror/east.to-west_1", FOLLOWED_TODAY)
     assert isinstance(found, Unreadable)
     assert "newer version: 2" in found.why
