@@ -292,6 +292,18 @@ def test_where_an_unplanned_failover_is_blocked_what_blocks_it_is_mended_first()
     assert any(each.startswith("DESTINATION_OFFLINE: broker 2 is down (") for each in found.missing)
 
 
+def test_what_can_only_be_accepted_has_a_way_on() -> None:
+    """`next` said NOT_READY for ever, and no command."""
+    open_ = Limitation("OTHERS_MAY_WRITE", "User:app may write to orders")
+    (step,) = told(a_situation((open_,), (open_,))).steps
+    assert (verbs(told(a_situation((open_,), (open_,)))), step.decision) == (["failover plan"], "fail over as it is")
+    assert step.why.startswith("OTHERS_MAY_WRITE: ")
+    blocked = replace(open_, blocks=True)
+    assert told(a_situation((blocked,), (open_,))).steps == ()
+    assert told(a_situation((open_,), (open_,), source_answers=False)).steps == ()
+    assert verbs(told(a_situation((open_, Limitation("TOPICS_WITHOUT_COPY", "t")), ()))) == ["metadata sync"]
+
+
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", "SOURCE_TOPIC_RECREATED"])
 def test_a_resume_is_not_advised_where_it_cannot_help(error: str) -> None:
     """`next` of a partition with a foreign record repeated `mirrors resume`."""

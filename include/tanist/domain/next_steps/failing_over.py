@@ -106,3 +106,15 @@ def plan_it(at: MirrorSituation) -> Iterator[NextStep]:
         why=f"{at.source_name} does not answer; where it comes back soon, waiting loses nothing",
         decision="fail over without the source",
     )
+
+
+def accept_it(at: MirrorSituation) -> Iterator[NextStep]:
+    """Where no command mends what speaks against a planned failover: nothing, until somebody fails over as it is."""
+    limited = at.limited(Mode.PLANNED)
+    if limited and at.source_answers and not any(each.blocks for each in limited):
+        names = ", ".join(sorted({each.name for each in limited}))
+        yield NextStep(
+            command=commands.plan(at, Mode.PLANNED),
+            why=f"{names}: no command of Tanist mends it, and whoever approves a plan accepts it; until then it waits",
+            decision="fail over as it is",
+        )

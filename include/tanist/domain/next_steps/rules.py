@@ -102,6 +102,11 @@ def _approve_or_mend(at: MirrorSituation) -> Iterator[NextStep]:
     yield from remedies.steps(at)
 
 
+def _mend_or_accept(at: MirrorSituation) -> Iterator[NextStep]:
+    mends = tuple(remedies.steps(at))
+    yield from mends or failing_over.accept_it(at)
+
+
 def _has_tails(at: MirrorSituation) -> bool:
     return at.source_answers and bool(at.tails)
 
@@ -122,7 +127,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(NextStage.PLANNED, lambda at: bool(failing_over.fitting(at)), _approve_or_mend),
     Rule(NextStage.SOURCE_SILENT, failing_over.is_possible_only_unplanned, failing_over.plan_it),
     Rule(NextStage.TAILS_PENDING, _has_tails, returning.settle_tails),
-    Rule(NextStage.NOT_READY, lambda at: bool(at.place.mirrored) and remedies.are_needed(at), remedies.steps),
+    Rule(NextStage.NOT_READY, lambda at: bool(at.place.mirrored) and remedies.are_needed(at), _mend_or_accept),
     Rule(NextStage.MIRRORING, lambda at: bool(at.place.mirrored), lambda _: ()),
     Rule(NextStage.EMPTY, lambda at: at.place.stage is CircleStage.EMPTY, remedies.take_topics_in),
     Rule(NextStage.FAILED_OVER, lambda at: _no_way_back(at) is not None, lambda _: ()),
