@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
+from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.compaction import Holes
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
@@ -508,6 +509,7 @@ def test_a_destination_partition_that_cannot_be_read_is_no_go(pair: Pair) -> Non
 
 
 def _doctor(pair: Pair) -> dict[str, Verdict]:
+    pair.west.with_topic(APPROVALS_TOPIC)
     both = {"east": pair.east, "west": pair.west}
     checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
     return {check.name: check.verdict for check in checks}
@@ -542,6 +544,7 @@ def test_doctor_names_a_right_that_only_the_way_back_lacks_with_the_command_that
     _alive(pair)
     pair.east.denied = {("WRITE", "orders"), ("ALTER_CONFIGS", "orders"), ("WRITE", STATE_TOPIC)}
     pair.west.denied = {("CREATE", "kafka-cluster"), ("CREATE", "__mirror_quarantine.orders")}
+    pair.west.with_topic(APPROVALS_TOPIC)
     both = {"east": pair.east, "west": pair.west}
     checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
     failed = {check.name: check.reason for check in checks if check.verdict is not Verdict.PASS}
@@ -581,6 +584,7 @@ def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair
     _alive(pair)
     pair.east.with_topic(STATE_TOPIC, STATE_PARTITIONS)
     pair.east.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
+    pair.west.with_topic(APPROVALS_TOPIC)
     both = {"east": pair.east, "west": pair.west}
     checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
     of_east = [check for check in checks if check.name.endswith(" of east")]

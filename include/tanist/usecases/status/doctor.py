@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
+from tanist.domain.approval.entries import APPROVALS_TOPIC, NoApproverTopic
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.expiring import certificates_check
@@ -100,6 +101,8 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         return
     yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], context)
     yield _kinds(side, view, context)
+    if view.mirrored():
+        yield _attempted(f"approvals on {name}", lambda: _approvals(side, context))
     alive = workers_check(workers(view), context.clock.now())
     if view.mirrored():
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
@@ -151,6 +154,18 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
         why = f"whether a DENY would apply to it is not known: {seen.unseen}"
         return Check(name=name, verdict=Verdict.UNKNOWN, observed=reported, reason=why)
     return Check(name=name, verdict=Verdict.PASS, observed=reported)
+
+
+def _approvals(side: Cluster, context: CommandContext) -> Check:
+    """Whether there is a topic for approvals: in the night of a failover nobody may be there who can make it."""
+    name = f"approvals on {side.name}"
+    if snapshot.exists(side, APPROVALS_TOPIC, context.first_contact()):
+        return Check(name=name, verdict=Verdict.PASS, observed="whoever may write to the topic approves")
+    if not side.opening.has_authorizer(context.first_contact()):
+        return Check(name=name, verdict=Verdict.PASS, observed="the first approval creates the topic")
+    missing = NoApproverTopic(side.name, side.bootstrap)
+    reason = f"{missing.reason}: {missing.action}"
+    return Check(name=name, verdict=Verdict.FAIL, observed="nobody can approve", reason=reason)
 
 
 def _kinds(cluster: Cluster, view: StateView, context: CommandContext) -> Check:

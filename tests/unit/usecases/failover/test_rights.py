@@ -59,6 +59,24 @@ def test_doctor_names_what_the_mirror_lacks(row: Requirement) -> None:
     assert named, [(each.name, each.reason) for each in checks if each.verdict is not Verdict.PASS]
 
 
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_doctor_says_before_the_night_that_nobody_can_approve(*, authorizer: bool) -> None:
+    """`next` offered an approval, which ended with NO_APPROVER_TOPIC."""
+    world = FailoverWorld(authorizer=authorizer)
+
+    def reported() -> tuple[Verdict, str]:
+        both = {"east": world.east, "west": world.west}
+        checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), world.command())
+        [found] = [each for each in checks if each.name.startswith("approvals on ")]
+        return found.verdict, found.reason
+
+    assert reported() == (Verdict.PASS, "")
+    del world.west.topics[APPROVALS_TOPIC]
+    verdict, reason = reported()
+    assert verdict is (Verdict.FAIL if authorizer else Verdict.PASS)
+    assert ("kafka-topics.sh --bootstrap-server west:9092 --create --topic __mirror_approvals" in reason) is authorizer
+
+
 @pytest.mark.parametrize("row", OF_A_RUN, ids=title)
 def test_no_producer_is_blocked_by_a_run_that_could_not_end(row: Requirement) -> None:
     """Before anything is recorded or fenced, at both clusters; the approval is not used."""
