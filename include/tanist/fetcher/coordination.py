@@ -244,6 +244,8 @@ class Coordination(RoundThread):
         if changed := basis != self._basis:
             self._owned = owned(view, state_partitions, self._state_partitions)
             self._basis, self._expected = basis, topics_by_mirror(self._owned)
+            for gone in self._leaders.keys() - self._expected.keys():
+                self._leaders.pop(gone).close()
         by = self._clock.deadline(SOURCES_SECONDS)
         for mirror, (spec, topics) in self._expected.items():
             leaders = self._leaders_of(spec)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor, wait
+import threading
+from concurrent.futures import Future, wait
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from zlib import crc32
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -21,7 +22,6 @@ from tanist.kafka.wire.topics import missing_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 DELETIONS_EVERY_SECONDS: Final = 2.0
 
@@ -139,7 +141,8 @@ class SourceTopic(NamedTuple):
 class SourceLeaders:
     """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any.
 
-    A thread of its own waits for the source: one that does not answer holds up nobody else's partitions.
+    Each look has a thread of its own, which waits for the source: one that does not answer holds up nobody else's
+    partitions, nor the end of the process.
     """
 
     def __init__(
@@ -160,7 +163,7 @@ class SourceLeaders:
         self._resolve = resolve
         self._client_id = client_id
         self._router: Router | None = None
-        self._asking = ThreadPoolExecutor(1, f"{client_id}-leaders")
+        self._turn = threading.Lock()
         self._answer: Future[Metadata] | None = None
         """Of the look that has not been taken yet."""
         self._known: Mapping[str, TopicInfo] = {}
@@ -225,7 +228,22 @@ class SourceLeaders:
         self._asked_at = self._clock.monotonic()
         if self._router is None:
             self._router = Router(self._resolve(), self._client_id, spec.source_cluster_id or None)
-        return self._asking.submit(partial(read, self._router, topics, self._deletions.settled(), self._clock))
+        ask = partial(read, self._router, topics, self._deletions.settled(), self._clock)
+        return self._in_turn(ask)
+
+    def _in_turn(self, act: Callable[[], _T]) -> Future[_T]:
+        """`act` in a thread of its own, after what was begun before: one thread at a time has the router."""
+        answer = Future[_T]()
+
+        def run() -> None:
+            with self._turn:
+                try:
+                    answer.set_result(act())
+                except Exception as why:  # noqa: BLE001 -- raised where the answer is taken
+                    answer.set_exception(why)
+
+        threading.Thread(target=run, name=f"{self._client_id}-leaders", daemon=True).start()
+        return answer
 
     def _take(self, found: Metadata) -> None:
         self.error = self.failing_since = None
@@ -310,10 +328,10 @@ class SourceLeaders:
             self._router.interrupt()
 
     def close(self) -> None:
+        """Nothing is looked at any more. Connections are closed once the thread that uses them has ended."""
         self.interrupt()
-        self._asking.shutdown(cancel_futures=True)
         if self._router is not None:
-            self._router.close()
+            self._in_turn(self._router.close)
 
 
 def _leader(topic: TopicInfo | None, partition: int) -> BrokerId | None:

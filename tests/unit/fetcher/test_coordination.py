@@ -16,7 +16,7 @@ from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, 
 from tanist.domain.records import STATE_TOPIC, SmallBatches, WorkerAlive
 from tanist.domain.small_batches import GONE_MS
 from tanist.domain.source_ends import EndsConfirmed, SourceEnds
-from tanist.domain.state_record import StateRecord
+from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.fetcher import coordination as coordination_module
 from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
@@ -203,9 +203,14 @@ class Answering:
 
     error, looks, is_waiting, mirror_id = None, 1, False, a_mirror(M).mirror_id
 
+    closed = 0
+
     def __init__(self, *_: object) -> None: ...
     def look(self, *_: object, **__: object) -> None: ...
-    def close(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed += 1
+
     def report(self, _: object) -> None: ...
 
     def contact(self, _: object) -> Contact:
@@ -374,3 +379,15 @@ def test_a_mirror_that_was_made_again_by_its_name_looks_at_its_source_now() -> N
     worker.state.append([again, topic], worker.clock.deadline(5))
     worker.derived(3, every=2.0)
     assert set(asked) == {"north"}
+
+
+def test_the_source_of_a_mirror_that_was_deleted_is_looked_at_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, _ = mirroring(monkeypatch, 4)
+    worker.derived(5)
+    [leaders] = worker.coordination._leaders.values()
+    worker.state.append([Tombstone(a_mirror(M).key)], worker.clock.deadline(5))
+    worker.derived(5)
+    assert (worker.coordination._leaders, cast("Answering", leaders).closed) == ({}, 1)
+    worker.state.append([a_mirror(M, created_at=NOW)], worker.clock.deadline(5))
+    worker.derived(5)
+    assert len(worker.coordination.assigned) == 4

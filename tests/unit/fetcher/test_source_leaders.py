@@ -41,6 +41,8 @@ class Metadata:
         """It does not answer until this is set."""
         self.answers.set()
         self.asked = 0
+        self.interrupted = False
+        self.closed_by: threading.Thread | None = None
 
     def refresh(self, topics: Sequence[str], by: Deadline) -> None:
         """The next `topics` has what is so now."""
@@ -49,9 +51,11 @@ class Metadata:
             raise TimedOut("no answer")
 
     def interrupt(self) -> None:
+        self.interrupted = True
         self.answers.set()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.closed_by = threading.current_thread()
 
     def topics(self) -> Mapping[str, TopicInfo]:
         some = (BrokerId(1),)
@@ -293,3 +297,31 @@ def test_nobody_copies_from_another_cluster(
     clock.jump(LOOK_EVERY_SECONDS)
     leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
     assert leaders.thread_key(SPEC, FIRST) is None
+
+
+def test_what_waits_for_a_source_ends_when_its_mirror_does_and_then_closes_its_connections(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock
+) -> None:
+    """A mirror that was deleted left its thread until the worker ended, and whoever closed it waited for it."""
+    source.answers.clear()
+    clock.jump(LOOK_EVERY_SECONDS)
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(0.01), stale=True)
+    [waits] = [each for each in threading.enumerate() if each.name == "t-leaders"]
+    assert waits.daemon, "a host name that is being resolved kept the process from ending"
+    leaders.close()
+    assert source.interrupted
+    until(lambda: source.closed_by is not None, 5)
+    assert source.closed_by is not threading.current_thread()
+    until(lambda: not [each for each in threading.enumerate() if each.name == "t-leaders"], 5)
+
+
+def test_one_thread_at_a_time_asks_a_source(leaders: SourceLeaders, source: Metadata, clock: JumpingClock) -> None:
+    """An answer that nobody wants any more may be on its way when a topic was replaced."""
+    source.answers.clear()
+    clock.jump(LOOK_EVERY_SECONDS)
+    leaders.look(SPEC, {"orders": SourceTopic(2, "a")}, clock.deadline(0.01), stale=True)
+    until(lambda: source.asked == 1, 5)
+    leaders.look(SPEC, {"orders": SourceTopic(2, "b")}, clock.deadline(0.05), stale=True)
+    assert (source.asked, leaders.is_waiting) == (1, True)
+    source.answers.set()
+    until(lambda: source.asked == 2, 5)
