@@ -103,7 +103,7 @@ class GroupNotInMirror(Refused):
 
 class MirrorNotEmpty(Refused):
     name = "MIRROR_NOT_EMPTY"
-    operator_action = "remove its topics first: `tanist mirrors remove`"
+    operator_action = "remove its topics first: `tanist mirrors remove --topic '.*'`"
 
 
 class MirrorLocked(Refused):

@@ -45,9 +45,12 @@ def filled(text: str, *, mirror: str, destination: str, topics: Iterable[str], p
     """`text` with commands that can be typed; what is empty is not known, and stays as it is.
 
     NAME is the mirror, with its destination, which commands of a mirror get also without that word; REGEX and TOPIC of
-    an option are the topics, HASH is the plan, TEXT the reason of `--reason`.
+    an option are the topics, HASH is the plan, TEXT the reason of `--reason`, PLACE the destination of a command that
+    has no mirror.
     """
     found = text.replace("--reason TEXT", shlex.join(("--reason", REASON)))
+    if destination:
+        found = found.replace("--destination PLACE", shlex.join(("--destination", destination)))
     if mirror:
         place = shlex.join((mirror, *(("--destination", destination) if destination else ())))
         found = _MIRROR.sub(lambda to: f"{to[1]} {place}", found)

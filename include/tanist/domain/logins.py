@@ -6,6 +6,7 @@ including super users: that is the proof, whatever principal we assume.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
     from tanist.domain.records import WorkerAlive
 
-FORGET: Final = "once that process has ended for good, `tanist fetcher forget` removes it"
 NOT_KNOWN_MS: Final = 30_000
 USER: Final = "User:"
 SETTING: Final = 'principal = "User:..." in the cluster\'s section, or tanist.principal in its connection'
@@ -93,7 +93,16 @@ def not_known_yet(workers: Iterable[WorkerAlive], now: EpochMs) -> tuple[str, ..
 
 
 def _with_way_on(unbound: str, workers: Iterable[str]) -> str:
-    return f"{unbound} (reported by worker {named(sorted(workers), ', ')}; {FORGET})" if unbound else ""
+    if not unbound:
+        return ""
+    ids = sorted(workers)
+    forget = f"once that process has ended for good, `{forget_command(ids)}` removes it"
+    return f"{unbound} (reported by worker {named(ids, ', ')}; {forget})"
+
+
+def forget_command(workers: Iterable[str]) -> str:
+    """What removes workers that have ended for good, and the logins that only they have reported."""
+    return f"{shlex.join(('tanist', 'fetcher', 'forget', *workers))} --destination PLACE"
 
 
 def principals(logins: Iterable[MirrorLogin]) -> frozenset[str]:

@@ -63,7 +63,7 @@ def test_login_that_cannot_be_denied_names_its_workers_and_how_it_is_removed() -
     assert principals(found) == {ME}
     texts = {each.principal: each.unbound for each in found}
     assert texts[ME].startswith("it is a super user (reported by worker a, b; ")
-    assert "`tanist fetcher forget`" in texts[ME]
+    assert "`tanist fetcher forget a b --destination PLACE`" in texts[ME]
     assert texts[None].startswith("nobody knows (reported by worker d; ")
 
 

@@ -246,8 +246,9 @@ def test_another_mirror_does_not_get_it_and_its_own_is_not_deleted_under_it(pair
     other = CreateRequest(mirror="other", include=("orders",))
     with pytest.raises(errors.TopicAlreadyInMirror, match="'orders' belongs to mirror 'dr'"):
         create(other, pair.east.side(), pair.west.side(), a_command(), pair.prefixes)
-    with pytest.raises(errors.MirrorNotEmpty, match="2 detached topic"):
+    with pytest.raises(errors.MirrorNotEmpty, match="2 detached topic") as refused:
         administer.delete("dr", pair.west.side(), a_command())
+    assert "`tanist mirrors add --topic orders --topic payments`" in refused.value.action
 
 
 def test_a_mirror_that_adds_it_at_the_same_time_withdraws(pair: Pair) -> None:

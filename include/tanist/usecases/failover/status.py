@@ -74,7 +74,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         _barrier(writers(view, spec, taken), {} if spec.is_mapped else _bare(spec, taken, copy, by), copy, by),
         access_check(_locked_out(spec, view, promoted, copy, by), _readers(both, view, silence, context), _alter(spec)),
-        openings_check(*_shut_out(spec, view, promoted, copy, by)),
+        openings_check(_shut_out(spec, view, promoted, copy, by), view.workers(), context.clock.now()),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
         runs_check(view.failovers(spec.mirror)),
         reversal_check(pending_reversal(view, spec.mirror)),
@@ -172,8 +172,8 @@ _KEEPS_WRITE: Final = frozenset({NOT_SHUT_OUT, NOT_GRANTED})
 
 def _shut_out(
     spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], copy: DestinationSnapshot, by: Deadline
-) -> tuple[Mapping[str, bool | TanistError], frozenset[str]]:
-    """Of topics that took over with the mirror shut out: whether it still is. And its logins, as workers tell them."""
+) -> Mapping[str, bool | TanistError]:
+    """Of topics that took over with the mirror shut out: whether it still is."""
     done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
     plans = [plan for each in done if (plan := plan_of(each)) and not _KEEPS_WRITE & plan.limitations]
     proved = {topic for plan in plans for topic in plan.intent.names}
@@ -182,11 +182,11 @@ def _shut_out(
     logins = principals(reported)
     guarded = attempt(lambda: copy.authorizer(by)) if names and logins else False
     if guarded is not True:
-        return {} if guarded is False else dict.fromkeys(names, guarded), logins
+        return {} if guarded is False else dict.fromkeys(names, guarded)
     if any(login.unbound for login in reported):
-        return dict.fromkeys(names, False), logins
+        return dict.fromkeys(names, False)
     answers = attempt(lambda: copy.shut_out(names, by, logins))
-    return (dict.fromkeys(names, answers) if isinstance(answers, TanistError) else answers), logins
+    return dict.fromkeys(names, answers) if isinstance(answers, TanistError) else answers
 
 
 def _locked_out(

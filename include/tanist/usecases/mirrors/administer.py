@@ -202,9 +202,17 @@ def alter(mirror: str, alteration: Alteration, destination: Cluster, context: Co
 
 class DetachedLeft(MirrorNotEmpty):
     operator_action = (
-        "their copies are closed by this mirror: add them again (`tanist mirrors add`) and remove them, or delete the "
-        "copies, then `tanist mirrors remove` forgets them; nothing was changed"
+        "their copies are closed by this mirror: add them again (`tanist mirrors add --topic REGEX`) and remove them; "
+        "or delete the copies, then `tanist mirrors remove --topic REGEX` forgets them; nothing was changed"
     )
+
+    def __init__(self, message: str, *topics: str) -> None:
+        super().__init__(message)
+        self._topics = topics
+
+    def action_for(self, *topics: str) -> str:
+        """All of the topics, although it is one error."""
+        return super().action_for(*topics, *self._topics)
 
 
 class FenceOrphaned(Refused):
@@ -273,4 +281,5 @@ def _ensure_empty(view: StateView, spec: MirrorSpec) -> None:
     if held := [topic.topic for topic in view.mirrored(mirror)]:
         raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")
     if apart := [*detached_here(view, spec)]:
-        raise DetachedLeft(f"mirror {mirror!r} still has {len(apart)} detached topic(s): {', '.join(apart[:5])}")
+        named = ", ".join(apart[:5])
+        raise DetachedLeft(f"mirror {mirror!r} still has {len(apart)} detached topic(s): {named}", *apart)
