@@ -34,7 +34,7 @@ from tanist.cli.failover_options import (
 from tanist.cli.failover_runs import RunOptions, breach_words, carried_out, evidence_folder
 from tanist.cli.options import WHY, ExcludeOption, GroupsOption, MirrorArgument, Session, TopicsOption, asking, lasting
 from tanist.cli.output import emit, line, say, say_error, say_unread, stages, watching
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, named
 from tanist.domain.envelope import error_items
 from tanist.domain.failover.commands import run_command
 from tanist.domain.failover.forecast import forecast_words, silence_words
@@ -228,7 +228,7 @@ def say_accepted(words: ApprovedPlan, facts: Facts) -> None:
 def _approved(approval: Approval, destination: str, as_json: bool) -> None:
     words = ApprovedPlan.read(approval.plan_json)
     intent, accepted = words.intent, sorted(words.limitations)
-    what = f"{intent.mode} failover of {', '.join(intent.names)}, {intent.loss_tolerance} offsets tolerated"
+    what = f"{intent.mode} failover of {named(intent.names, ', ')}, {intent.loss_tolerance} offsets tolerated"
     say(f"{approval.approver} approved plan {approval.plan} ({what}), accepting: {', '.join(accepted) or 'nothing'}")
     say_unread(approval)
     say(f"run it with: {run_command(intent, approval.plan, destination)}")

@@ -11,6 +11,7 @@ import typer
 from tanist.cli.options import ExcludeOption, Session, TopicsOption, asking, selected
 from tanist.cli.output import emit, no_verdict, say, stages
 from tanist.cli.spark_options import on_spark, results_in
+from tanist.domain.checks import named
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERY_TOPIC
@@ -162,7 +163,7 @@ def _positions(file: Path | None) -> tuple[PositionRequest, ...]:
 
 
 def _announce(topics: Sequence[str]) -> None:
-    say(f"reconciling {len(topics)} topic(s): {', '.join(topics)}")
+    say(f"reconciling {len(topics)} topic(s): {named(topics, ', ')}")
 
 
 def _show(now: Session, result: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import typer
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, no_verdict, say, stages
 from tanist.cli.spark_options import on_spark, results_in
+from tanist.domain.checks import named
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import DifferenceKind, ValidationVerdict
@@ -90,7 +91,7 @@ def validate(
 
 
 def _announce(topics: Sequence[str]) -> None:
-    say(f"validating {len(topics)} topic(s): {', '.join(topics)}")
+    say(f"validating {len(topics)} topic(s): {named(topics, ', ')}")
 
 
 def _row(each: dict[str, Any]) -> dict[str, Any]:
