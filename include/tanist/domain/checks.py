@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,11 +45,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return Verdict.PASS if found else Verdict.UNKNOWN
 
 
+MOST_NAMED: Final = 5
+
+
 def named(texts: Iterable[object], separator: str = "; ") -> str:
     """The first few of `texts`, and how many more there are."""
     every = [str(text) for text in texts]
-    more = f"{separator}and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
-    return separator.join(every[:_MOST_NAMED]) + more
-
-
-_MOST_NAMED = 5
+    more = f"{separator}and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return separator.join(every[:MOST_NAMED]) + more

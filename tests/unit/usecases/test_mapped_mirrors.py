@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.adoption import OppositeMirror
+from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
@@ -445,6 +446,7 @@ def test_doctor_is_content_with_the_rights_of_a_producer(pair: Pair) -> None:
     """But for a failover, whose rights are a matter of its own. Nothing is said of a way back."""
     pair.west.denied = set(LEAST)
     pair.create()
+    pair.west.with_topic(APPROVALS_TOPIC)
     found = pair.doctor()
     assert {name for name, check in found.items() if check.verdict is not Verdict.PASS} == {"failover of dr on west"}
     assert "the producer fence" not in found["failover of dr on west"].reason

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.many import NamedPlan
     from tanist.domain.failover.plan import Intent
-    from tanist.domain.limitation import Limitation
-
-_GONE: frozenset[str] = frozenset({"SOURCE_DOWN"})
-"""Limitations that no planned failover gets past."""
 
 
 def approve_command(intent: Intent, plan: str, destination: str, *, kept: bool) -> str:
@@ -57,13 +53,13 @@ def run_command(intent: Intent, plan: str, destination: str) -> str:
     return _typed("run", intent.mirror, "", destination, ("--plan", plan))
 
 
-def plan_command(intent: Intent, destination: str, against: Iterable[Limitation] = ()) -> str:
+def plan_command(intent: Intent, destination: str, *, source_down: bool = False) -> str:
     """What plans the same again. The loss is counted anew: a number that was exceeded would be exceeded again.
 
-    `against`: where a planned failover cannot be, because of them, an unplanned one.
+    `source_down`: a planned failover cannot be, so an unplanned one.
     """
     options = tuple(options_of(intent))
-    if intent.mode is Mode.PLANNED and any(each.name in _GONE for each in against):
+    if intent.mode is Mode.PLANNED and source_down:
         options = ("--mode", Mode.UNPLANNED.value, *(each for each in options[2:] if each != "--reverse"))
     return _typed("plan", intent.mirror, "", destination, options)
 

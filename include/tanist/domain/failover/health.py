@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Check, Mode, Readiness, Verdict, named, worst
+from tanist.domain.checks import MOST_NAMED, Check, Mode, Readiness, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
@@ -281,11 +281,8 @@ def promoted_check(
     )
 
 
-_MOST_NAMED: Final = 5
-
-
 def _take_in(topics: Iterable[str]) -> str:
-    first = shlex.join(exact_options("--topic", sorted(topics)[:_MOST_NAMED]))
+    first = shlex.join(exact_options("--topic", sorted(topics)[:MOST_NAMED]))
     return (
         f"; its producer fence is no longer renewed; `tanist mirrors add {first}` mirrors an empty topic again, "
         "`tanist mirrors delete` forgets the mirror"

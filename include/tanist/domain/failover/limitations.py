@@ -122,7 +122,7 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     elif planned and facts.source.state is not SourceState.ALIVE:
         why = (
             f"a planned failover needs a source that answers: {facts.source.reason}; without it "
-            f"`{plan_command(intent, facts.destination, (Limitation('SOURCE_DOWN', ''),))}`"
+            f"`{plan_command(intent, facts.destination, source_down=True)}`"
         )
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True, momentary=facts.source.moves)
     elif not planned:

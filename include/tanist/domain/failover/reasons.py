@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Check, Mode, Verdict, named, worst
+from tanist.domain.checks import MOST_NAMED, Check, Mode, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.commands import accept_undecided_command, add_command, others_command, remove_command
 from tanist.domain.failover.facts import is_locked
@@ -104,7 +104,7 @@ def of_detached(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         why = f"detached since the plan was made, plan again: {named(since, ', ')}"
         yield Limitation(DETACHED, why, blocks=True, about=tuple(since))
     elif intent.whole and facts.detached:
-        add = add_command(intent, facts.detached[:_MOST_NAMED], facts.destination)
+        add = add_command(intent, facts.detached[:MOST_NAMED], facts.destination)
         why = (
             "detached topics are left out: nothing is copied to them, they stay closed to writers, and their producers "
             f"stay at the source: {named(facts.detached, ', ')}; `{add}` takes them in again"
@@ -309,12 +309,11 @@ def _truncated(each: PartitionFacts) -> str:
 
 
 OTHERS = "OTHERS_MAY_WRITE"
-_MOST_NAMED: Final = 5
 
 
 def _copied_again(intent: Intent, facts: Facts, topics: Iterable[str]) -> str:
     """How copies of `topics` are made anew, with commands that can be typed: of the first ones if there are many."""
-    first = sorted({*topics})[:_MOST_NAMED]
+    first = sorted({*topics})[:MOST_NAMED]
     remove, add = (command(intent, first, facts.destination) for command in (remove_command, add_command))
     return f"copy the topic again: `{remove} --keep-copy`, delete it, `{add}` (docs/mirroring.md)"
 

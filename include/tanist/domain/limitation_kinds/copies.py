@@ -6,7 +6,7 @@ from typing import Final
 
 from tanist.domain.limitation_kinds.kind import ACCEPT, BLOCKS, PLAN_AGAIN, USUAL, LimitationKind
 
-COPY_AGAIN: Final = "copy the topic again: `tanist mirrors remove --keep-copy`, delete it, `tanist mirrors add`"
+_COPY_AGAIN: Final = "copy the topic again: `tanist mirrors remove --keep-copy`, delete it, `tanist mirrors add`"
 
 COPIES: Final = (
     # copying
@@ -70,7 +70,7 @@ COPIES: Final = (
     LimitationKind(
         name="COPY_TRUNCATED",
         means="the mirror topic begins later than its source: records that the source still has were deleted",
-        next_step=COPY_AGAIN,
+        next_step=_COPY_AGAIN,
         checks=("copies",),
         planned=BLOCKS,
         unplanned=ACCEPT,
@@ -78,7 +78,7 @@ COPIES: Final = (
     LimitationKind(
         name="COPY_HAS_FOREIGN_RECORDS",
         means="the last batch of a partition has a producer id that is not the mirror's",
-        next_step=COPY_AGAIN,
+        next_step=_COPY_AGAIN,
         checks=("copies",),
         planned=BLOCKS,
         unplanned=ACCEPT,
@@ -95,7 +95,7 @@ COPIES: Final = (
     LimitationKind(
         name="COPY_HAS_MORE_PARTITIONS",
         means="partitions were added at the destination",
-        next_step=COPY_AGAIN,
+        next_step=_COPY_AGAIN,
         checks=("copies",),
         planned=BLOCKS,
         unplanned=ACCEPT,
@@ -111,7 +111,7 @@ COPIES: Final = (
     LimitationKind(
         name="TOPIC_RECREATED",
         means="the topic was deleted and created again, at the source or at the destination",
-        next_step=COPY_AGAIN,
+        next_step=_COPY_AGAIN,
         checks=("copies",),
         planned=BLOCKS,
         unplanned=ACCEPT,

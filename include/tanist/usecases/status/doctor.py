@@ -156,14 +156,14 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
     return Check(name=name, verdict=Verdict.PASS, observed=reported)
 
 
-def _approvals(side: Cluster, context: CommandContext) -> Check:
+def _approvals(cluster: Cluster, context: CommandContext) -> Check:
     """Whether there is a topic for approvals: in the night of a failover nobody may be there who can make it."""
-    name = f"approvals on {side.name}"
-    if snapshot.exists(side, APPROVALS_TOPIC, context.first_contact()):
+    name = f"approvals on {cluster.name}"
+    if snapshot.exists(cluster, APPROVALS_TOPIC, context.first_contact()):
         return Check(name=name, verdict=Verdict.PASS, observed="whoever may write to the topic approves")
-    if not side.opening.has_authorizer(context.first_contact()):
+    if not cluster.opening.has_authorizer(context.first_contact()):
         return Check(name=name, verdict=Verdict.PASS, observed="the first approval creates the topic")
-    missing = NoApproverTopic(side.name, side.bootstrap)
+    missing = NoApproverTopic(cluster.name, cluster.bootstrap)
     reason = f"{missing.reason}: {missing.action}"
     return Check(name=name, verdict=Verdict.FAIL, observed="nobody can approve", reason=reason)
 

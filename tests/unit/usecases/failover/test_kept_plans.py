@@ -21,7 +21,6 @@ from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, TopicIntent
 from tanist.domain.kept_plan import KeptPlan
-from tanist.domain.limitation import Limitation
 from tanist.domain.names import EpochMs, iso_time
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.state_record import Tombstone
@@ -540,5 +539,5 @@ def test_the_commands_that_are_printed_parse_and_ask_for_the_same(kept_there: bo
     assert found["max_loss"] == (None if kept_there else 12)
     planned = replace(intent, mode=Mode.PLANNED, reverse=True, whole=True, dead_since=None)
     assert parsed(plan_command(planned, "west"))["reverse"]
-    other = parsed(plan_command(planned, "west", [Limitation("SOURCE_DOWN", "")]))
+    other = parsed(plan_command(planned, "west", source_down=True))
     assert (other["mode"], other["reverse"], bool(other["topic"])) == (Mode.UNPLANNED, False, False)

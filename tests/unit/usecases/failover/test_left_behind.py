@@ -88,7 +88,7 @@ def shut_out(now: int, *fences: FencedTopic) -> bool:
         spec=SimpleNamespace(names=SimpleNamespace(topic_at_source=str)),
         session=SimpleNamespace(view=lambda: SimpleNamespace(source_fences=lambda _: fences)),
     )
-    return notify_source._are_shut_out(context)
+    return bool(notify_source._proved_for_long(context))
 
 
 def test_producers_count_as_shut_out_only_if_an_acl_has_held_each_topic_for_the_whole_window() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.answers import answered
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, named
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.rights import ClusterRole
 from tanist.usecases.command import SOURCE_SECONDS
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.step import StepContext
     from tanist.usecases.mirror import OpenMirror
-
-_MOST_NAMED: Final = 5
 
 
 def ensure_permissions(intent: Intent, clusters: OpenMirror, command: CommandContext) -> None:
@@ -35,8 +33,7 @@ def ensure_permissions(intent: Intent, clusters: OpenMirror, command: CommandCon
     missing = refusals(clusters.destination, needs, command.first_contact())
     missing += _refused_by_the_source(intent, clusters, command)
     if missing:
-        more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)
+        raise AuthorizationFailed(named(each.reason for each in missing))
 
 
 def _refused_by_the_source(

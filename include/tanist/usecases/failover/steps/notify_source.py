@@ -25,7 +25,7 @@ from tanist.usecases.snapshot import SourceSnapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.fences import FencedTopic
+    from tanist.domain.fences import FenceBefore
     from tanist.domain.names import SourcePartition, TopicPartition
     from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -147,9 +147,9 @@ def _seen(context: StepContext) -> dict[str, Any]:
     source = context.source
     if isinstance(source, TanistError):
         return {"still_growing": None, "why": str(source)}
-    if _are_shut_out(context):
+    if proved := _proved_for_long(context):
         lacking = _lacking(context, source)
-        if lacking["left_behind"] == {} and _still_stand(context, source):
+        if lacking["left_behind"] == {} and _still_stand(proved, source, context.clock.deadline(SOURCE_SECONDS)):
             return {"still_growing": [], "silent": True, **lacking}
     watched = attempt(lambda: _watched(context, source))
     if isinstance(watched, TanistError):
@@ -158,31 +158,31 @@ def _seen(context: StepContext) -> dict[str, Any]:
     return {"still_growing": _named(grown), "silent": silent, **_lacking(context, source)}
 
 
-def _are_shut_out(context: StepContext) -> bool:
-    """Whether an ACL has held producers off for a whole window: one look tells then whether any has written since.
+def _proved_for_long(context: StepContext) -> tuple[FenceBefore, ...]:
+    """What was there before the ACL of each topic of the run, which has held producers off for a whole window.
 
-    A fence by configuration lets small records pass, so producers that write once in a while are watched for.
+    One look tells then whether any has written since. Empty: not so of every topic. A fence by configuration lets small
+    records pass, so producers that write once in a while are watched for.
     """
-    fences = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
-    names = map(context.spec.names.topic_at_source, context.intent.names)
-    return all((fence := fences.get(name)) is not None and _holds(context, fence) for name in names)
-
-
-def _still_stand(context: StepContext, source: Cluster) -> bool:
-    """Whether the source has each of these fences now: somebody may have lifted one since it was proved."""
     names = {*map(context.spec.names.topic_at_source, context.intent.names)}
-    fences = context.session.view().source_fences(context.intent.mirror)
-    before = [each.before for each in fences if each.topic in names and each.before]
-    by = context.clock.deadline(SOURCE_SECONDS)
-    stands = attempt(lambda: SourceSnapshot(cluster=source).fence_status(before, by))
-    return not isinstance(stands, TanistError) and all(stands.get(name) is True for name in names)
+    latest = context.clock.now() - 1000 * context.patience.proof
+    found = tuple(
+        fence.before
+        for fence in context.session.view().source_fences(context.intent.mirror)
+        if fence.topic in names
+        and fence.status is FenceStatus.PROVED
+        and fence.before is not None
+        and fence.before.kind is FenceKind.DENY_WRITE
+        and fence.proved_at is not None
+        and fence.proved_at <= latest
+    )
+    return found if len(found) == len(names) else ()
 
 
-def _holds(context: StepContext, fence: FencedTopic) -> bool:
-    if fence.before is None or fence.before.kind is not FenceKind.DENY_WRITE or fence.proved_at is None:
-        return False
-    proved_for = context.clock.now() - fence.proved_at
-    return fence.status is FenceStatus.PROVED and proved_for >= 1000 * context.patience.proof
+def _still_stand(fences: Sequence[FenceBefore], source: Cluster, by: Deadline) -> bool:
+    """Whether the source has each of them now: somebody may have lifted one since it was proved."""
+    stands = attempt(lambda: source.fencing.fence_status(fences, by))
+    return not isinstance(stands, TanistError) and all(stands.get(each.topic) is True for each in fences)
 
 
 def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
