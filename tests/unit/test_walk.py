@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (26, 715, 11),
+    "failover plan, approve, run": (26, 712, 11),
     "mirrors reverse: plan, approve, run": (28, 453, 10),
     "status": (11, 61, 3),
 }
