@@ -42,11 +42,14 @@ class Metadata:
         self.answers.set()
         self.asked = 0
         self.interrupted = False
+        self.refused: TimedOut | None = None
         self.closed_by: threading.Thread | None = None
 
     def refresh(self, topics: Sequence[str], by: Deadline) -> None:
         """The next `topics` has what is so now."""
         self.asked += 1
+        if self.refused is not None:
+            raise self.refused
         if not self.answers.wait(20):
             raise TimedOut("no answer")
 
@@ -325,3 +328,30 @@ def test_one_thread_at_a_time_asks_a_source(leaders: SourceLeaders, source: Meta
     assert (source.asked, leaders.is_waiting) == (1, True)
     source.answers.set()
     until(lambda: source.asked == 2, 5)
+
+
+def test_a_source_fails_since_the_first_of_the_looks_that_failed(source: Metadata, clock: JumpingClock) -> None:
+    """And each of them counts. A look that is answered ends it."""
+    failed = list[int]()
+    leaders = SourceLeaders(
+        lambda: Endpoint(name="east", bootstrap=(Address("127.0.0.1", 1),)), "f", clock, lambda: failed.append(1)
+    )
+
+    def look() -> float | None:
+        clock.jump(LOOK_EVERY_SECONDS)
+        leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+        if leaders._answer is not None:  # after an error nobody waits
+            wait([leaders._answer])
+            leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=False)
+        return leaders.failing_since
+
+    assert (look(), failed) == (None, [])
+    source.refused = TimedOut("no answer")
+    since = look()
+    assert (since, failed) == (clock.monotonic(), [1])
+    assert (look(), failed) == (since, [1, 1])
+    source.refused = None
+    assert (look(), leaders.error, failed) == (None, None, [1, 1])
+    leaders.interrupt()
+    assert source.interrupted, "whoever waits for it is to end at once"
+    leaders.close()
