@@ -178,13 +178,14 @@ class Uncopied:
 class ObservedTopic:
     """`writable`: nothing of ours keeps producers off the copy, and who could write at the source can here.
 
-    `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
-    are on record and `partitions` are there; `altered` are the configs (`name=value`) that a mirror topic must not
-    have; `others` may write to it besides the mirror (None: not told). `recreated`: which topic was deleted and created
-    again since it was mirrored, in words; empty: none. `source_id`: the topic id at the source when it was added;
-    `copy_id`: at the destination, now; `sealed_id`: the one on record at the latest point of no return; each is empty
-    where it is unknown. `locked_out`: who may write at the source, as stored, and could not at the destination;
-    `acls_changed`: what differs at the source from what is stored, in words.
+    `shut_out`: the mirror itself may not write any more, by its brokers' own word; None: it is mirrored still, or
+    that is not known. Of the copy: `mirrored` partitions are on record and `partitions` are there; `altered` are
+    the configs (`name=value`) that a mirror topic must not have; `others` may write to it besides the mirror (None:
+    not told). `recreated`: which topic was deleted and created again since it was mirrored, in words; empty: none.
+    `source_id`: the topic id at the source when it was added; `copy_id`: at the destination, now; `sealed_id`: the
+    one on record at the latest point of no return; each is empty where it is unknown. `locked_out`: who may write
+    at the source, as stored, and could not at the destination; `acls_changed`: what differs at the source from what
+    is stored, in words.
     """
 
     topic: str

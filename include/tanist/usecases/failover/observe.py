@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.log_ends import LogEnds
-    from tanist.domain.names import EpochMs, MirrorPartition, SourcePartition, TopicNames
+    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -292,12 +292,13 @@ class Observer:
         denied = {each.topic: each.denied for each in wanted if each.denied}
         grants = spec.grant_writers  # else nobody looks at ACLs, which this login may not be shown
         opened = answered_only(lambda: destination.is_open(held, by, ours, denied)) if grants else {}
-        shut_out = answered_only(lambda: destination.shut_out(names, by, ours)) if grants else {}
+        taken = [each.topic for each in wanted if _is_removed(view, mirror, each.topic)]  # what copies may write
+        shut_out = answered_only(lambda: destination.shut_out(taken, by, ours)) if grants and taken else {}
         others = answered(lambda: destination.others(names, by, ours))
         acls = answered(lambda: destination.writing(names, by) if destination.authorizer(by) else None)
         found = []
         for topic in wanted:
-            now, copy = view.topic(mirror, topic.topic), described[topic.topic]
+            copy = described[topic.topic]
             there = copy if isinstance(copy, TopicFacts) else None
             copied_to = {each.topic_id for at in topic.all_partitions() if (each := view.observed(mirror, at))}
             found.append(
@@ -311,7 +312,7 @@ class Observer:
                     copy_id=there.topic_id if there else "",
                     sealed_id=sealed.topic_id if (sealed := view.copied_up_to(mirror, topic.topic)) else "",
                     promotion_epoch=view.promotions(mirror, topic.topic),
-                    removed=now is not None and now.desired is DesiredState.REMOVED,
+                    removed=_is_removed(view, mirror, topic.topic),
                     source_fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),
                     fence_stands=stands.get(topic.topic),
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
@@ -323,6 +324,11 @@ class Observer:
                 )
             )
         return found
+
+
+def _is_removed(view: StateView, mirror: MirrorName, topic: str) -> bool:
+    now = view.topic(mirror, topic)
+    return now is not None and now.desired is DesiredState.REMOVED
 
 
 def _locked_out(topic: TopicDesired, found: frozenset[AclEntry], mirrors: Collection[str]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from tests.builders import DR
 from tests.unit.usecases.failover.in_memory import DATA, TOPICS, WRITER, FailoverWorld
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.usecases.failover.run import RunOutcome
 
 SIGN = "no ACL allows User:mirror to write to orders, but this login may: it is a super user, has another principal"
@@ -142,3 +144,21 @@ def test_that_a_super_user_was_accepted_is_no_failure_for_ever() -> None:
     world.west.supers.add("mirror")
     world.run(world.approve().plan)
     assert opening_told(world) == (Verdict.PASS, "")
+
+
+def test_of_what_is_mirrored_still_nobody_asks_whether_the_mirror_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10,000 partitions it takes as long as reading all their leaders, and each look of a run asked."""
+    world, seen = FailoverWorld(), list[list[str]]()
+    kind = type(world.west.side().opening)
+    asks = kind.shut_out
+
+    def noting(self: object, topics: Sequence[str], *how: Any, **more: Any) -> Any:
+        seen.append([*topics])
+        return asks(self, topics, *how, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kind, "shut_out", noting)
+    plan = world.approve().plan
+    world.run(plan, until="seal")
+    assert seen == []
+    world.run(plan)
+    assert {topic for topics in seen for topic in topics} == set(TOPICS)
