@@ -29,6 +29,7 @@ from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
+from tanist.domain.topic_configs import MIN_ISR
 from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.domain.writer_identity import ProducerIds, TransactionalWriter
 from tanist.kafka.adapters.acls import KafkaAcls
@@ -48,8 +49,7 @@ from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import End, Markers
 from tanist.kafka.wire.router import Router
 from tanist.ports.fencing import Kept, ProducerFence, TransactionFence
-from tanist.ports.logs import InSync
-from tanist.ports.topics import NewTopic
+from tanist.ports.topics import NewTopic, TopicFacts
 from tests.contracts.reached import SOON, wait_until
 from tests.fakes.acls import MemoryAcls
 from tests.fakes.failover import (
@@ -746,10 +746,12 @@ def test_a_canary_passes_a_near_fence(rig: Rig, topic_name: str) -> None:
 
 
 def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str) -> None:
-    (at,) = rig.topic(topic_name, 1)
-    missing = MirrorPartition(f"{topic_name}-missing", 0)
-    found = rig.replicas.in_sync([at, missing], SOON(10))
-    assert found[at] == InSync(1, 1, BrokerId(1))
+    rig.topic(topic_name, 2)
+    missing = f"{topic_name}-missing"
+    found = rig.topics.describe([topic_name, missing], SOON(10), {MIN_ISR})
+    told = found[topic_name]
+    assert isinstance(told, TopicFacts)
+    assert (told.in_sync, told.leaders, told.effective) == ((1, 1), (BrokerId(1),) * 2, {MIN_ISR: "1"})
     assert isinstance(found[missing], UnknownTopicOrPartition)
 
 

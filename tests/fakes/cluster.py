@@ -73,6 +73,7 @@ class MemoryCluster:
     `folded`: the state topics as far as anybody has read them.
     `committed`: when it took the last transaction of a state topic. `calls`: what changed it, in order, but for
     locks and what workers write. `dead`: no broker answers. `leader_epoch`: of every batch.
+    `isr`: replicas in sync, one where nothing is said; `min_isr`: needed, where a topic does not say it.
     """
 
     name: str = "memory"
@@ -86,6 +87,8 @@ class MemoryCluster:
     control: set[tuple[TopicPartition, int]] = field(default_factory=set)
     aborted: set[tuple[TopicPartition, int]] = field(default_factory=set)
     producers: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    isr: dict[TopicPartition, int] = field(default_factory=dict)
+    min_isr: int = 1
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
     folded: dict[str, tuple[int, StateView]] = field(default_factory=dict)
     operators: dict[str, int] = field(default_factory=dict)

@@ -34,12 +34,12 @@ from tanist.domain.broker_errors import (
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import BrokerId, DestinationOffset, MirrorPartition, TopicPartition
+from tanist.domain.names import DestinationOffset, MirrorPartition, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.writer_identity import ProducerEpoch, TransactionalWriter
 from tanist.ports.access import NOBODY
 from tanist.ports.fencing import NO_HISTORY, Kept, ProducerFence, TransactionFence
-from tanist.ports.logs import ClusterSeen, InSync
+from tanist.ports.logs import ClusterSeen
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 
@@ -63,7 +63,7 @@ MAX_BYTES = "max.message.bytes"
 class GuardedCluster(MemoryCluster):
     """With producers and access rules. `deny`: (topic, principal) that may not WRITE; `epochs`: what leaders remember.
 
-    `supers`: users whom no rule binds. `isr`: replicas in sync, one where nothing is said; `min_isr`: needed.
+    `supers`: users whom no rule binds.
     """
 
     authorizer: bool = True
@@ -80,8 +80,6 @@ class GuardedCluster(MemoryCluster):
     """Where the last record stands again, in the epoch of the barrier."""
     repeats: set[tuple[TopicPartition, int]] = field(default_factory=set)
     """At which offsets."""
-    isr: dict[TopicPartition, int] = field(default_factory=dict)
-    min_isr: int = 1
     approvals: list[Entry] = field(default_factory=list)
     canaries: list[str] = field(default_factory=list)
     transactions: tuple[OpenTransaction, ...] = ()
@@ -555,10 +553,6 @@ class MemoryReplicas:
         ids = {name: self._cluster.topics[name].topic_id for name in topics if isinstance(partitions[name], int)}
         return ClusterSeen(cluster_id=self._cluster.id, partitions=partitions, topic_ids=ids)
 
-    def in_sync(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, InSync | TanistError]:
-        self._cluster.answer()
-        return {at: self._in_sync(at) for at in partitions}
-
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
         self._cluster.answer()
         return tuple(each for each in self._cluster.transactions if each.partition in partitions)
@@ -573,11 +567,6 @@ class MemoryReplicas:
         self._cluster.answer()
         others = TransactionalProducers.ELSEWHERE if self._cluster.transactional else TransactionalProducers.NONE
         return {at: self._cluster.transactional.get(at, others) for at in partitions}
-
-    def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
-        if at not in self._cluster.ends:
-            return UnknownTopicOrPartition(str(at))
-        return InSync(self._cluster.isr.get(at, 1), self._cluster.min_isr, BrokerId(1))
 
 
 class MemoryApprovals:

@@ -12,7 +12,8 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AuthorizationFailed, TimedOut
-from tanist.domain.names import MirrorPartition
+from tanist.domain.names import BrokerId, MirrorPartition
+from tanist.domain.topic_configs import MIN_ISR
 from tanist.ports.topics import TopicFacts
 
 if TYPE_CHECKING:
@@ -109,7 +110,13 @@ class MemoryTopics:
             return found
         if not self.cluster.may("DESCRIBE_CONFIGS", name):
             return AuthorizationFailed(f"needs DESCRIBE_CONFIGS on topic {name}")
-        return replace(found, effective=DEFAULTS | dict(found.configs))
+        numbers = range(found.partitions)
+        return replace(
+            found,
+            effective=DEFAULTS | {MIN_ISR: str(self.cluster.min_isr)} | dict(found.configs),
+            leaders=tuple(BrokerId(1) for _ in numbers),
+            in_sync=tuple(self.cluster.isr.get(MirrorPartition(name, n), 1) for n in numbers),
+        )
 
     def _create(self, new: NewTopic, *, validate_only: bool) -> TanistError | None:
         if not self.cluster.may("CREATE", new.name) and not self.cluster.may("CREATE", "kafka-cluster"):

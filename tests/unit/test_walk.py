@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (26, 712, 11),
+    "failover plan, approve, run": (26, 704, 11),
     "mirrors reverse: plan, approve, run": (28, 453, 10),
-    "status": (11, 61, 3),
+    "status": (11, 60, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
 

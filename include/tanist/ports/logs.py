@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.log_writers import LogWriters
     from tanist.domain.names import (
-        BrokerId,
         DestinationOffset,
         MirrorPartition,
         ProducerId,
@@ -126,15 +125,6 @@ class LogPrefixes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class InSync:
-    """Replicas in sync (0: no leader), those needed for acks=all (`min.insync.replicas`), and the leader if known."""
-
-    replicas: int
-    needed: int
-    leader: BrokerId | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
     """`partitions`: their number for each topic given. `topic_ids`: of the topics whose id the cluster reports."""
@@ -149,10 +139,6 @@ class Replicas(Protocol):
 
     def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
         """Metadata from any broker that answers, so that one frozen broker does not make the cluster look down."""
-        ...
-
-    def in_sync(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, InSync | TanistError]:
-        """In-sync replicas of each partition."""
         ...
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:

@@ -43,7 +43,8 @@ class TopicFacts:
     """A topic as its cluster describes it.
 
     `configs`: those set on the topic itself. `effective`: all configs in effect, with defaults; its names are all topic
-    configs that this version of Kafka has.
+    configs that this version of Kafka has. `leaders`: of each partition; None: it has none now. `in_sync`: how many
+    replicas of each partition are in sync; 0 without a leader.
     """
 
     name: str
@@ -53,6 +54,8 @@ class TopicFacts:
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
     effective: Mapping[str, str] = field(default_factory=dict)
+    leaders: tuple[BrokerId | None, ...] = ()
+    in_sync: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

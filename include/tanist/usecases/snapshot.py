@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.fencing import Kept, ProducerFence
-    from tanist.ports.logs import InSync
 
 
 _SAFE_REPLICAS: Final = 3
@@ -221,10 +220,6 @@ class ClusterSnapshot(Generic[_P]):
     def last_producers(self, offsets: Mapping[_P, int], by: Deadline) -> dict[_P, ProducerId | TanistError]:
         """The producer id of the batch at each partition's last offset."""
         return self._pairs("last producers", offsets, lambda new: self.cluster.logs.producers(new, by))
-
-    def in_sync(self, partitions: Iterable[_P], by: Deadline) -> dict[_P, InSync | TanistError]:
-        """Replicas in sync."""
-        return self._each("replicas in sync", partitions, lambda new: self.cluster.replicas.in_sync(new, by))
 
     # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────
 

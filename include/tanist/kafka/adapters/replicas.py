@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import MalformedFrame, TanistError, TimedOut
+from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.failback.open_transactions import HANGING, ReturnedTransaction
 from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
-from tanist.domain.names import BrokerId, EpochMs, topic_id_text
-from tanist.domain.topic_configs import MIN_ISR
-from tanist.kafka.wire.admin import topic_config
+from tanist.domain.names import EpochMs, topic_id_text
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
 from tanist.kafka.wire.router import Router, share
 from tanist.kafka.wire.transactions import TransactionalId, ongoing_transactions, transactional_producers
-from tanist.ports.logs import ClusterSeen, InSync
+from tanist.ports.logs import ClusterSeen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.names import TopicPartition
-    from tanist.kafka.wire.admin import ConfigValue
     from tanist.kafka.wire.requests import ActiveProducer
-    from tanist.kafka.wire.router import TopicInfo
     from tanist.ports.clock import Deadline
 
 _P = TypeVar("_P", bound="TopicPartition")
@@ -49,15 +44,6 @@ class KafkaReplicas:
             partitions={name: known[name].error or len(known[name].partitions) for name in topics},
             topic_ids={name: topic_id_text(found) for name in topics if (found := known[name].topic_id) is not None},
         )
-
-    def in_sync(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, InSync | TanistError]:
-        if not partitions:
-            return {}
-        names = sorted({at.topic for at in partitions})
-        self._router.refresh(names, by)
-        needed = self._needed(names, by)  # each time: a failover itself alters it
-        known = self._router.topics()
-        return {at: _in_sync(at, known.get(at.topic), needed[at.topic]) for at in partitions}
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
         if not partitions:
@@ -85,29 +71,6 @@ class KafkaReplicas:
         if not ids or not partitions:
             return dict.fromkeys(partitions, TransactionalProducers.NONE)
         return {at: _writing(each, ids) for at, each in describe_producers(self._router, partitions, by).items()}
-
-    def _needed(self, topics: Sequence[str], by: Deadline) -> dict[str, int | TanistError]:
-        """`min.insync.replicas` of each topic, in one request."""
-        found = topic_config(self._router, topics, MIN_ISR, by)
-        return {name: _number(name, found.get(name)) for name in topics}
-
-
-def _number(topic: str, found: ConfigValue | TanistError | None) -> int | TanistError:
-    if isinstance(found, TanistError):
-        return found
-    if found is None or found.value is None:
-        return MalformedFrame(f"topic {topic!r}: an answer without {MIN_ISR}")
-    return int(found.value)
-
-
-def _in_sync(at: TopicPartition, topic: TopicInfo | None, needed: int | TanistError) -> InSync | TanistError:
-    if isinstance(needed, TanistError):
-        return needed
-    if topic is None or topic.error is not None or at.partition >= len(topic.partitions):
-        return topic.error if topic is not None and topic.error else UnknownTopicOrPartition(str(at))
-    found = topic.partitions[at.partition]
-    leader = None if found.leader is None else BrokerId(found.leader)
-    return InSync(0 if leader is None else len(found.isr), needed, leader)
 
 
 def _writing(producers: tuple[ActiveProducer, ...] | TanistError, ids: Collection[int]) -> TransactionalProducers:

@@ -307,6 +307,8 @@ def _facts(
         replication_factor=len(description.partitions[0].replicas),
         configs={name: str(each.value) for name, each in reported.items() if each.source == TOPIC_ITSELF},
         effective={name: str(each.value) for name, each in reported.items()},
+        leaders=tuple(each.leader for each in description.partitions),
+        in_sync=tuple(0 if each.leader is None else len(each.isr) for each in description.partitions),
     )
 
 

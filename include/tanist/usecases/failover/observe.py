@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.answers import answered, answered_only, attempt, known
 from tanist.domain.checks import Mode
@@ -30,8 +30,8 @@ from tanist.domain.lag import last_known
 from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
-from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs, while_mapped
+from tanist.domain.states import MirrorState
+from tanist.domain.topic_configs import CLEANUP_POLICY, MIN_ISR, altered_configs, while_mapped
 from tanist.domain.write_access import acl_changes, locked_out, own_acls
 from tanist.domain.writers import writers
 from tanist.ports.fencing import ProducerFence
@@ -59,12 +59,11 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.log_ends import LogEnds
-    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourcePartition, TopicNames
+    from tanist.domain.names import BrokerId, EpochMs, MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
-    from tanist.usecases.snapshot import DestinationSnapshot, MirrorSnapshot, SourceSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +217,13 @@ class Observer:
             destination.ends([at for topic in wanted for at in topic.all_partitions()], self.context.by)
         )
 
+    def _described(
+        self, wanted: Sequence[TopicDesired], destination: DestinationSnapshot
+    ) -> dict[str, TopicFacts | TanistError]:
+        """The mirror topics, with replicas in sync and the configs that are looked at: two requests in each look."""
+        configs = judged_configs(wanted) | {MIN_ISR}
+        return destination.described([each.topic for each in wanted], self.context.by, configs)
+
     def _partitions(
         self,
         wanted: Sequence[TopicDesired],
@@ -238,7 +244,7 @@ class Observer:
         asked = {at: (start,) for at, start in starts.items() if start is not None}
         cut = {at: each for at, each in asked.items() if offsets.in_copy(at, each[0]) < copies.found[at].start}
         offsets = detailed(offsets, destination.cluster, cut, by) if cut else offsets
-        replicas = known(destination.in_sync(partitions, by))
+        described = self._described(wanted, destination)
         written_by = writers(view, spec, partitions)
         barriers = known(destination.producer_fences(written_by, by))
         fenced = frozenset(at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED)
@@ -250,7 +256,7 @@ class Observer:
         found = []
         for at, there in theirs.items():
             observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(there), last.get(there)
-            copy, in_sync = copies.found.get(at), replicas.get(at)
+            copy, replicas = copies.found.get(at), _replicas(described[at.topic], at.partition)
             end = DestinationOffset(copy.high_watermark) if copy else None
             found.append(
                 PartitionFacts(
@@ -267,11 +273,11 @@ class Observer:
                     foreign=strangers.get(at),
                     longer=beyond.get(at, False),
                     named=source.named.names(there),
-                    in_sync=in_sync.replicas if in_sync else None,
-                    min_in_sync=in_sync.needed if in_sync else None,
+                    in_sync=replicas.in_sync,
+                    min_in_sync=replicas.needed,
                     producer_fenced=(barriers[at] is ProducerFence.FENCED) if at in barriers else None,
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
-                    leader=in_sync.leader if in_sync else None,
+                    leader=replicas.leader,
                     tombstones_missed=at in missed,
                     transactional=source.transactional.get(there, TransactionalProducers.UNKNOWN),
                 )
@@ -285,14 +291,15 @@ class Observer:
         view = destination.state(STATE_TOPIC, by)
         names = [each.topic for each in wanted]
         fences = spec.names.by_copy({each.topic: each for each in view.source_fences(mirror)})
-        described = destination.described(names, by, judged_configs(wanted))
+        described = self._described(wanted, destination)
         stands = source.fences.known()
         held = {each.topic: each.deferred_acls if each.given is None else each.given for each in wanted}
         ours = principals(logins_of(view.workers()))
         denied = {each.topic: each.denied for each in wanted if each.denied}
         grants = spec.grant_writers  # else nobody looks at ACLs, which this login may not be shown
         opened = answered_only(lambda: destination.is_open(held, by, ours, denied)) if grants else {}
-        taken = [each.topic for each in wanted if _is_removed(view, mirror, each.topic)]  # what copies may write
+        left = {each.topic for each in view.removed(mirror)}
+        taken = [name for name in names if name in left]  # the mirror may write to all others
         shut_out = answered_only(lambda: destination.shut_out(taken, by, ours)) if grants and taken else {}
         others = answered(lambda: destination.others(names, by, ours))
         acls = answered(lambda: destination.writing(names, by) if destination.authorizer(by) else None)
@@ -312,7 +319,7 @@ class Observer:
                     copy_id=there.topic_id if there else "",
                     sealed_id=sealed.topic_id if (sealed := view.copied_up_to(mirror, topic.topic)) else "",
                     promotion_epoch=view.promotions(mirror, topic.topic),
-                    removed=_is_removed(view, mirror, topic.topic),
+                    removed=topic.topic in left,
                     source_fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),
                     fence_stands=stands.get(topic.topic),
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
@@ -326,9 +333,18 @@ class Observer:
         return found
 
 
-def _is_removed(view: StateView, mirror: MirrorName, topic: str) -> bool:
-    now = view.topic(mirror, topic)
-    return now is not None and now.desired is DesiredState.REMOVED
+class _Replicas(NamedTuple):
+    """Of a partition: how many replicas are in sync, how many acks=all needs, and its leader; None: not known."""
+
+    in_sync: int | None = None
+    needed: int | None = None
+    leader: BrokerId | None = None
+
+
+def _replicas(topic: TopicFacts | TanistError, partition: int) -> _Replicas:
+    if isinstance(topic, TanistError) or partition >= len(topic.in_sync) or MIN_ISR not in topic.effective:
+        return _Replicas()
+    return _Replicas(topic.in_sync[partition], int(topic.effective[MIN_ISR]), topic.leaders[partition])
 
 
 def _locked_out(topic: TopicDesired, found: frozenset[AclEntry], mirrors: Collection[str]) -> tuple[str, ...]:

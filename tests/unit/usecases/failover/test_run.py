@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,15 +17,18 @@ from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
+from tanist.domain.topic_configs import MIN_ISR
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.approval_gate import ApprovalVoid
 from tanist.usecases.failover.items import outcome_item
+from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.builders import DR
-from tests.fakes.failover import MemoryFencing, MemoryReplicas
+from tests.fakes.failover import MemoryFencing
+from tests.fakes.topics import MemoryTopics
 from tests.unit.usecases.failover.in_memory import DATA, FILLER, PARTITIONS, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.runs import (
     PLANNED,
@@ -38,11 +41,9 @@ from tests.unit.usecases.failover.runs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.logs import InSync
 
 
 def test_lineage_that_was_stored_is_not_determined_again() -> None:
@@ -285,16 +286,34 @@ def test_what_is_settled_about_a_fence(mode: Mode, status: FenceStatus, stands: 
 
 def dying(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
     """A connection is lost in the n-th look, counted from 1."""
-    looks, look = count(1), MemoryReplicas.in_sync
+    looks, look = count(1), MemoryTopics.describe
 
-    def in_sync(
-        self: MemoryReplicas, partitions: Sequence[MirrorPartition], by: Deadline
-    ) -> Mapping[MirrorPartition, InSync | TanistError]:
-        if when(next(looks)):
+    def describe(self: MemoryTopics, names: Sequence[str], by: Deadline, configs: Collection[str] | None = None) -> Any:
+        if configs is not None and MIN_ISR in configs and when(next(looks)):
             raise ConnectionLost("broker 3 of west: closed by the other side")
-        return look(self, partitions, by)
+        return look(self, names, by, configs)
 
-    monkeypatch.setattr(MemoryReplicas, "in_sync", in_sync)
+    monkeypatch.setattr(MemoryTopics, "describe", describe)
+
+
+def test_the_topics_of_a_failover_are_described_once_in_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10,000 partitions each description is as large as all leaders: replicas in sync had one of their own."""
+    world, looks, described = FailoverWorld(), list[object](), list[object]()
+    look, describe = Observer.see, MemoryTopics.describe
+
+    def seen(self: Observer, *how: Any, **more: Any) -> Any:
+        looks.append(how)
+        return look(self, *how, **more)
+
+    def noting(self: MemoryTopics, names: Sequence[str], by: Deadline, configs: Collection[str] | None = None) -> Any:
+        if set(names) & set(TOPICS) and self.cluster is world.west:
+            described.append(names)
+        return describe(self, names, by, configs)
+
+    monkeypatch.setattr(Observer, "see", seen)
+    monkeypatch.setattr(MemoryTopics, "describe", noting)
+    world.plan()
+    assert len(described) == len(looks) > 0
 
 
 def test_a_broker_that_dies_while_the_run_looks_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
