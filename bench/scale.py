@@ -50,7 +50,8 @@ def measure(partitions: int = PARTITIONS) -> dict[str, Any]:
     with ExitStack() as stack:
         guardian = stack.enter_context(Guardian())
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tanist-bench-")))
-        source = replace(EAST, heap_mb=max(EAST.heap_mb, partitions // 10))  # a broker of 10,000 dies with 384
+        heap_mb = max(EAST.heap_mb, partitions // 10)  # with 384, a broker of 10,000 collects garbage, and dies
+        source = replace(EAST, heap_mb=heap_mb)
         pair = stack.enter_context(running(guardian, librdkafka, home, source=source))
         topics = [f"{MIRROR}-{n}" for n in range(partitions // A_TOPIC)]
         for topic in topics:

@@ -344,7 +344,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             authorizer=authorizer,
             tls=source.tls,
             client_certificates=source.client_certificates,
-            heap_mb=384,
+            heap_mb=source.heap_mb,
             brokers=brokers,
             properties=dict(properties),
             version=version,
