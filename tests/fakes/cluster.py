@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tanist.domain.acls import Acls, write_binding
+from tanist.domain.approval.entries import APPROVALS_TOPIC, NoApproverTopic
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, Unreachable
 from tanist.domain.names import TopicPartition
@@ -60,6 +61,19 @@ class Untimed:
         self, offsets: Mapping[TopicPartition, Collection[int]], limits: ReadLimits, by: Deadline
     ) -> dict[TopicPartition, CouldNotTell]:
         return {at: CouldNotTell(f"{at}: no timestamps") for at in offsets}
+
+
+class Unapproved:
+    """Approvals where nobody approves anything: all that counts is whether there is a topic for them."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def all(self, by: Deadline) -> tuple[()]:
+        self._cluster.answer()
+        if APPROVALS_TOPIC not in self._cluster.topics:
+            raise NoApproverTopic(self._cluster.name, f"{self._cluster.name}:9092")
+        return ()
 
 
 @dataclass
@@ -198,7 +212,7 @@ class MemoryCluster:
             fencing=nothing,
             producer_fencing=nothing,
             opening=unguarded,
-            approvals=nothing,
+            approvals=cast("Any", Unapproved(self)),
             positions=partial(MemoryPositions, self.consumer_groups),
             open_store=self.open_store,
             transactions=nothing,

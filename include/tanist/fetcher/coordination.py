@@ -217,7 +217,8 @@ class Coordination(RoundThread):
             looks = sum(each.looks for each in self._leaders.values())
             if changed or looks != self._looks:
                 self._derived, self._ended_reports, self._looks = {}, None, looks
-            if self._write_down(view) or merging(view, self._clock.now()) != self._merged:
+            moved = self._write_down(view)
+            if moved or changed or merging(view, self._clock.now()) != self._merged:  # changed: all may be lost
                 self._assign(self._state.view())
             self._threads.apply(self._assignment)
             self._write_ends()

@@ -232,7 +232,7 @@ class SourceLeaders:
         return self._in_turn(ask)
 
     def _in_turn(self, act: Callable[[], _T]) -> Future[_T]:
-        """`act` in a thread of its own, after what was begun before: one thread at a time has the router."""
+        """`act` in a thread of its own: one thread at a time has the router, in whichever order."""
         answer = Future[_T]()
 
         def run() -> None:

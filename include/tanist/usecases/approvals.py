@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import Refused
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
@@ -104,6 +105,12 @@ def stored_entries(at: ApprovedAt, command: CommandContext) -> tuple[Entry, ...]
     """What approvers have written, in order; nothing where this login is not told."""
     found = attempt(lambda: at.destination.approvals.all(command.by))
     return () if isinstance(found, TanistError) else found
+
+
+def keeps_none(cluster: Cluster, by: Deadline) -> TanistError | None:
+    """Why approvals are not kept at a cluster, or this login cannot tell; None: they are."""
+    found = attempt(lambda: cluster.approvals.all(by))
+    return found if isinstance(found, TanistError) else None
 
 
 def sign(  # what is signed, for what, and how

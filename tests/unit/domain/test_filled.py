@@ -91,3 +91,9 @@ def test_a_reason_names_the_mirror_in_its_commands_as_the_advice_behind_it_does(
 def test_a_refusal_for_a_failover_that_can_only_be_finished_has_the_command_that_does_so() -> None:
     past = of_mirror(to_finish("1c0ffee2", PastReturn("plan 1c0ffee2 of mirror 'dr'")), "dr", "west")
     assert commands_of(past.action) == ["tanist failover run dr --destination west --plan 1c0ffee2"]
+
+
+def test_a_command_without_a_mirror_gets_its_place_where_that_is_known() -> None:
+    text = "`tanist fetcher forget w --destination PLACE`"
+    assert filled(text, mirror="dr", destination="", topics=(), plan="") == text
+    assert filled(text, mirror="", destination="the west", topics=(), plan="") == text.replace("PLACE", "'the west'")

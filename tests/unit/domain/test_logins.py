@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.acl_entries import ANYBODY, AclEntry, writers
-from tanist.domain.logins import NOT_KNOWN_MS, MirrorLogin, logins_of, not_known_yet, principals, unbound
+from tanist.domain.logins import (
+    NOT_KNOWN_MS,
+    MirrorLogin,
+    forget_command,
+    logins_of,
+    not_known_yet,
+    principals,
+    unbound,
+)
 from tanist.domain.names import EpochMs
 from tests.builders import a_worker
 
@@ -65,6 +73,7 @@ def test_login_that_cannot_be_denied_names_its_workers_and_how_it_is_removed() -
     assert texts[ME].startswith("it is a super user (reported by worker a, b; ")
     assert "`tanist fetcher forget a b --destination PLACE`" in texts[ME]
     assert texts[None].startswith("nobody knows (reported by worker d; ")
+    assert forget_command(["of a host"]) == "tanist fetcher forget 'of a host' --destination PLACE"
 
 
 def test_who_else_may_write_is_who_is_allowed_and_not_denied_everywhere() -> None:

@@ -304,6 +304,13 @@ def test_what_can_only_be_accepted_has_a_way_on() -> None:
     assert verbs(told(a_situation((open_, Limitation("TOPICS_WITHOUT_COPY", "t")), ()))) == ["metadata sync"]
 
 
+def test_a_duty_that_is_due_is_looked_at_again_and_needs_no_other_worker() -> None:
+    """Right after `mirrors create` there was no command beside workers that are well."""
+    due, none = (Check(name=name, verdict=Verdict.UNKNOWN, reason="why") for name in ("duties", "workers"))
+    assert verbs(told(a_situation(checks=(due,)))) == ["status dr"]
+    assert verbs(told(a_situation(checks=(due, none)))) == ["fetcher run"]
+
+
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", "SOURCE_TOPIC_RECREATED"])
 def test_a_resume_is_not_advised_where_it_cannot_help(error: str) -> None:
     """`next` of a partition with a foreign record repeated `mirrors resume`."""

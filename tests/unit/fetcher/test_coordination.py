@@ -35,7 +35,7 @@ from tests.fakes.state import WORKER, MemoryStateStore
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
@@ -203,13 +203,16 @@ class Answering:
 
     error, looks, is_waiting, mirror_id = None, 1, False, a_mirror(M).mirror_id
 
-    closed = 0
+    closed = interrupted = 0
 
     def __init__(self, *_: object) -> None: ...
     def look(self, *_: object, **__: object) -> None: ...
 
     def close(self) -> None:
         self.closed += 1
+
+    def interrupt(self) -> None:
+        self.interrupted += 1
 
     def report(self, _: object) -> None: ...
 
@@ -377,8 +380,47 @@ def test_a_mirror_that_was_made_again_by_its_name_looks_at_its_source_now() -> N
     again = replace(a_mirror(M), source="north", source_cluster_id="n", mirror_id="another")
     topic = a_topic(mirror=M, mirror_id="another", source_topic_id="", desired=DesiredState.PAUSED, changed_at=NOW)
     worker.state.append([again, topic], worker.clock.deadline(5))
+    [before] = worker.coordination._leaders.values()
+    closed = list[object]()
+    before.close = lambda: closed.append(before)  # type: ignore[method-assign]
     worker.derived(3, every=2.0)
-    assert set(asked) == {"north"}
+    assert (set(asked), closed) == ({"north"}, [before])
+
+
+@pytest.mark.parametrize("merges", [SmallBatches.AUTO, SmallBatches.OFF])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_worker_that_has_lost_all_its_partitions_copies_none(
+    monkeypatch: pytest.MonkeyPatch, merges: SmallBatches, *, fails: bool
+) -> None:
+    """It went on beside the worker that has them now: nothing was left of which it could be seen."""
+    worker, threads = mirroring(monkeypatch, 4)
+    worker.state.append([replace(a_mirror(M, created_at=NOW), merge_small_batches=merges)], worker.clock.deadline(5))
+    worker.derived(10, every=2.0)
+    assert len(worker.coordination.assigned) == 4
+    applied = list[Any]()
+    monkeypatch.setattr(threads, "apply", applied.append)
+    monkeypatch.setattr(cast("Any", worker.coordination._membership)._group, "share", lambda _: frozenset())
+    if fails:  # in the round in which it has lost them
+        down = Unreachable("west: connection refused")
+        monkeypatch.setattr(Threads, "stale", lambda *_: False)
+        monkeypatch.setattr(worker.coordination, "_write_down", _raising(down))
+    worker.derived(1, every=2.0)
+    assert (worker.coordination.claimed, worker.coordination.assigned, applied[-1]) == (frozenset(), {}, {})
+
+
+def _raising(why: Unreachable) -> Callable[[object], NoReturn]:
+    def fails(_: object) -> NoReturn:
+        raise why
+
+    return fails
+
+
+def test_a_worker_that_ends_waits_for_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, _ = mirroring(monkeypatch, 4)
+    worker.derived(5)
+    [leaders] = worker.coordination._leaders.values()
+    worker.coordination.stop()
+    assert cast("Answering", leaders).interrupted == 1
 
 
 def test_the_source_of_a_mirror_that_was_deleted_is_looked_at_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,6 +430,7 @@ def test_the_source_of_a_mirror_that_was_deleted_is_looked_at_no_more(monkeypatc
     worker.state.append([Tombstone(a_mirror(M).key)], worker.clock.deadline(5))
     worker.derived(5)
     assert (worker.coordination._leaders, cast("Answering", leaders).closed) == ({}, 1)
+    assert worker.coordination.assigned == {}
     worker.state.append([a_mirror(M, created_at=NOW)], worker.clock.deadline(5))
     worker.derived(5)
     assert len(worker.coordination.assigned) == 4

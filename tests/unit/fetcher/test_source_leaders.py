@@ -42,7 +42,9 @@ class Metadata:
         self.answers.set()
         self.asked = 0
         self.interrupted = False
-        self.refused: TimedOut | None = None
+        self.refused: Exception | None = None
+        self.ends_at_once = True
+        """What waits ends when it is interrupted."""
         self.closed_by: threading.Thread | None = None
 
     def refresh(self, topics: Sequence[str], by: Deadline) -> None:
@@ -55,7 +57,8 @@ class Metadata:
 
     def interrupt(self) -> None:
         self.interrupted = True
-        self.answers.set()
+        if self.ends_at_once:
+            self.answers.set()
 
     def close(self) -> None:
         self.closed_by = threading.current_thread()
@@ -355,3 +358,29 @@ def test_a_source_fails_since_the_first_of_the_looks_that_failed(source: Metadat
     leaders.interrupt()
     assert source.interrupted, "whoever waits for it is to end at once"
     leaders.close()
+
+
+def test_connections_are_closed_once_the_look_that_uses_them_has_ended(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock
+) -> None:
+    source.answers.clear()
+    source.ends_at_once = False
+    clock.jump(LOOK_EVERY_SECONDS)
+    leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(0.01), stale=True)
+    until(lambda: source.asked == 1, 5)
+    leaders.close()
+    assert not source.answers.wait(0.1)
+    assert source.closed_by is None
+    source.answers.set()
+    until(lambda: source.closed_by is not None, 5)
+
+
+def test_what_nobody_foresaw_comes_out_where_the_answer_is_taken(
+    leaders: SourceLeaders, source: Metadata, clock: JumpingClock
+) -> None:
+    """Else the answer would be waited for, for ever."""
+    source.refused = ValueError("a bug")
+    clock.jump(LOOK_EVERY_SECONDS)
+    with pytest.raises(ValueError, match="a bug"):
+        leaders.look(SPEC, {"orders": SourceTopic(2)}, clock.deadline(5), stale=True)
+    assert not leaders.is_waiting

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from tanist.domain.approval.words import hash_of
-from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
+from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, UnsafeStateTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +59,14 @@ class NoApproverTopic(CouldNotTell):
     def action_for(self, *topics: str) -> str:
         """As that of any error, with the address of the cluster."""
         return super().action_for(*topics).replace(_ADDRESS, shlex.quote(self.bootstrap))
+
+
+class UnsafeApproverTopic(UnsafeStateTopic):
+    operator_action = (
+        f"`kafka-configs.sh --alter --entity-type topics --entity-name {APPROVALS_TOPIC} --add-config "
+        "cleanup.policy=delete,retention.ms=-1,retention.bytes=-1,message.timestamp.type=LogAppendTime` mends its "
+        "configuration; one of several partitions is deleted and made again"
+    )
 
 
 class FourEyes(Refused):

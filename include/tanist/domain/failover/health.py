@@ -19,7 +19,6 @@ from tanist.domain.filled import exact_options, filled
 from tanist.domain.lag import lag_bytes, lag_ms
 from tanist.domain.lag_amounts import lag_text, longest, total
 from tanist.domain.limitation_kinds.table import KINDS
-from tanist.domain.logins import forget_command, logins_of, principals
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
@@ -289,18 +288,14 @@ def _take_in(topics: Iterable[str]) -> str:
     )
 
 
-def openings_check(shut_out: Mapping[str, bool | TanistError], workers: Sequence[WorkerAlive], now: EpochMs) -> Check:
+def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[str]) -> Check:
     """Whether the mirror is still denied WRITE on every failed-over topic; somebody may have removed the ACL."""
     open_topics = [topic for topic, shut in shut_out.items() if shut is False]
     let_in = [f"{topic}: the mirror's login may write to it" for topic in open_topics]
     blind = [f"{topic}: {shut}" for topic, shut in shut_out.items() if not isinstance(shut, bool)]
-    logins = sorted(principals(logins_of(workers)))
-    denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in logins)
-    ended = sorted(each.worker for each in workers if now - each.at > SILENT_MS)
+    denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in sorted(logins))
     named_topics = " ".join(f"--topic {topic}" for topic in open_topics)
     mend = f"; deny it again with `kafka-acls.sh --add {denied} --operation Write {named_topics}`" if let_in else ""
-    if let_in and ended:
-        mend += f"; `{forget_command(ended)}` removes what has ended for good, and its logins with it"
     return Check(
         name="openings",
         verdict=Verdict.FAIL if let_in else Verdict.UNKNOWN if blind else Verdict.PASS,

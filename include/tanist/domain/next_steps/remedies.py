@@ -213,6 +213,13 @@ def _accept_findings(at: MirrorSituation) -> Iterator[NextStep]:
         )
 
 
+def _look_again(at: MirrorSituation) -> Iterator[NextStep]:
+    """Where workers run: what they do again and again is due, and shown once it is done."""
+    if "workers" not in at.failing:
+        again = shlex.join(("tanist", "status", at.status.mirror, "--destination", at.destination))
+        yield NextStep(command=again, why="a duty of the workers has not been done, or failed: look again in a moment")
+
+
 def _lift(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
         command=typed(at, "fence", "lift"), why="source fences block producers although no failover needs them"
@@ -268,4 +275,5 @@ _OF_CHECKS: Final[Mapping[str, Remedy]] = {
     "fences": _mend_fences,
     "tail_findings": _accept_findings,
     "rewinds": _answer_rewinds,
+    "duties": _look_again,
 }

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
-from tanist.domain.approval.entries import APPROVALS_TOPIC, UNPROTECTED, Approval, NoApproverTopic, approvals, signature
+from tanist.domain.approval.entries import (
+    APPROVALS_TOPIC,
+    UNPROTECTED,
+    Approval,
+    NoApproverTopic,
+    UnsafeApproverTopic,
+    approvals,
+    signature,
+)
 from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
-from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut
 from tanist.domain.logins import USER, PrincipalUnknown, nameless
 from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
@@ -148,7 +156,9 @@ class KafkaApprovals:
             raise facts
         flaws = [f"{name}={facts.configs.get(name)}" for name in CONFIGS if not _fits(name, facts.configs.get(name))]
         if flaws or facts.partitions != 1:
-            raise UnsafeStateTopic(f"topic {APPROVALS_TOPIC}: {', '.join(flaws) or 'several partitions'}: {_FORGETFUL}")
+            raise UnsafeApproverTopic(
+                f"topic {APPROVALS_TOPIC}: {', '.join(flaws) or 'several partitions'}: {_FORGETFUL}"
+            )
 
     def _writers(self, by: Deadline) -> tuple[ActiveProducer, ...]:
         while True:

@@ -25,7 +25,7 @@ from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.mirrors.writers import writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
@@ -119,7 +119,7 @@ def must_be_covered(plan: str, words: str, clusters: OpenMirror, command: Comman
     if seen.steps != STEP_IDS:
         what.append("another version of Tanist made it, with another route")
     if what:
-        again = plan_command(seen.intent, clusters.destination.name, source_down=_is_source_down(unseen))
+        again = plan_command(seen.intent, clusters.destination.name)
         raise AnotherPlan(f"plan {plan} does not cover what is so now: {'; '.join(what)}. Plan again: {again}")
     return facts
 
@@ -137,16 +137,12 @@ def _known_facts(seen: ApprovedPlan, observer: Observer, command: CommandContext
     return facts
 
 
-def _is_source_down(found: Iterable[Limitation]) -> bool:
-    """Whether no planned failover can be."""
-    return any(each.name == "SOURCE_DOWN" for each in found)
-
-
 def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str) -> None:
     """Raises PlanBlocked where nobody can accept something, with all of that and the command that plans again."""
     if blocking := [each for each in found if each.blocks]:
         what = "; ".join(f"{each.name}: {each.detail}" for each in blocking)
-        again = plan_command(intent, destination, source_down=_is_source_down(blocking))
+        source_down = any(each.name == "SOURCE_DOWN" for each in blocking)
+        again = plan_command(intent, destination, source_down=source_down)
         raise PlanBlocked(f"{what}. Plan again: {again}")
 
 

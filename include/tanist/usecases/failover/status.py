@@ -74,7 +74,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         _barrier(writers(view, spec, taken), {} if spec.is_mapped else _bare(spec, taken, copy, by), copy, by),
         access_check(_locked_out(spec, view, promoted, copy, by), _readers(both, view, silence, context), _alter(spec)),
-        openings_check(_shut_out(spec, view, promoted, copy, by), view.workers(), context.clock.now()),
+        openings_check(_shut_out(spec, view, promoted, copy, by), principals(logins_of(view.workers()))),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
         runs_check(view.failovers(spec.mirror)),
         reversal_check(pending_reversal(view, spec.mirror)),

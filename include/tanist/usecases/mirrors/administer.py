@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.acl_rules import acl_principals, acl_rules
+from tanist.domain.checks import MOST_NAMED
 from tanist.domain.detached import detached_elsewhere, detached_here
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistError
 from tanist.domain.fences import not_lifted
@@ -211,7 +212,7 @@ class DetachedLeft(MirrorNotEmpty):
         self._topics = topics
 
     def action_for(self, *topics: str) -> str:
-        """All of the topics, although it is one error."""
+        """The topics that the message names, although it is one error."""
         return super().action_for(*topics, *self._topics)
 
 
@@ -281,5 +282,5 @@ def _ensure_empty(view: StateView, spec: MirrorSpec) -> None:
     if held := [topic.topic for topic in view.mirrored(mirror)]:
         raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")
     if apart := [*detached_here(view, spec)]:
-        named = ", ".join(apart[:5])
-        raise DetachedLeft(f"mirror {mirror!r} still has {len(apart)} detached topic(s): {named}", *apart)
+        first = apart[:MOST_NAMED]
+        raise DetachedLeft(f"mirror {mirror!r} still has {len(apart)} detached topic(s): {', '.join(first)}", *first)

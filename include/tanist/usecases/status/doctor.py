@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
-from tanist.domain.approval.entries import APPROVALS_TOPIC, NoApproverTopic
+from tanist.domain.approval.entries import NoApproverTopic
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.expiring import certificates_check
@@ -18,7 +18,7 @@ from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
 from tanist.domain.rights import ClusterRole
 from tanist.domain.state_view import NOTHING_YET
-from tanist.usecases import rights, snapshot
+from tanist.usecases import approvals, rights, snapshot
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.mirrors.followed import followed_in
@@ -101,7 +101,7 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         return
     yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], context)
     yield _kinds(side, view, context)
-    if view.mirrored():
+    if not all(map(is_followed, view.mirrors())):
         yield _attempted(f"approvals on {name}", lambda: _approvals(side, context))
     alive = workers_check(workers(view), context.clock.now())
     if view.mirrored():
@@ -157,14 +157,16 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
 
 
 def _approvals(cluster: Cluster, context: CommandContext) -> Check:
-    """Whether there is a topic for approvals: in the night of a failover nobody may be there who can make it."""
+    """Whether there is a topic that keeps approvals: in a night of a failover nobody may be there who can make it."""
     name = f"approvals on {cluster.name}"
-    if snapshot.exists(cluster, APPROVALS_TOPIC, context.first_contact()):
+    why = approvals.keeps_none(cluster, context.first_contact())
+    if why is None:
         return Check(name=name, verdict=Verdict.PASS, observed="whoever may write to the topic approves")
+    if not isinstance(why, NoApproverTopic):
+        return unknown(name, why)
     if not cluster.opening.has_authorizer(context.first_contact()):
         return Check(name=name, verdict=Verdict.PASS, observed="the first approval creates the topic")
-    missing = NoApproverTopic(cluster.name, cluster.bootstrap)
-    reason = f"{missing.reason}: {missing.action}"
+    reason = f"{why.reason}: {why.action}"
     return Check(name=name, verdict=Verdict.FAIL, observed="nobody can approve", reason=reason)
 
 

@@ -108,3 +108,12 @@ def test_afterwards_status_asks_only_for_what_people_have_not_done_yet() -> None
     assert [name for name, each in found.items() if each.verdict is not Verdict.PASS] == ["access"]
     assert "may not write" in found["access"].observed
     assert found["fences"].reason == "the mirror fences no source, so whoever stopped its producers keeps them stopped"
+
+
+def test_nobody_asks_brokers_for_what_is_left_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the mirror is shut out, above all: this login may not be shown any ACL."""
+    world = prepared()
+    asked = list[object]()
+    monkeypatch.setattr(type(world.west.side().opening), "shut_out", lambda *_, **__: asked.append(1))
+    world.run(world.approve().plan)
+    assert not asked

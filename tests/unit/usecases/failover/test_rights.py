@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tanist.domain.approval.entries import APPROVALS_TOPIC
+from tanist.domain.approval.entries import APPROVALS_TOPIC, UnsafeApproverTopic
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import AuthorizationFailed
 from tanist.domain.fences import FenceStatus
@@ -19,6 +19,7 @@ from tanist.usecases.failover.run import run
 from tanist.usecases.failover.step import StepRefused
 from tanist.usecases.status import doctor
 from tests.builders import DR
+from tests.fakes.failover import MemoryApprovals
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
@@ -57,6 +58,21 @@ def test_doctor_names_what_the_mirror_lacks(row: Requirement) -> None:
     failed = [each.reason.casefold() for each in checks if each.verdict is Verdict.FAIL]
     named = [reason for reason in failed if needed.casefold() in reason]
     assert named, [(each.name, each.reason) for each in checks if each.verdict is not Verdict.PASS]
+
+
+def test_doctor_says_before_the_night_that_no_approval_would_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic with the brokers' defaults passed, and `approve` refused it. Asked also where all has failed over."""
+    world = FailoverWorld()
+    world.run(world.approve().plan)
+
+    def forgetful(*_: object) -> NoReturn:
+        raise UnsafeApproverTopic("topic __mirror_approvals: retention.ms=None")
+
+    monkeypatch.setattr(MemoryApprovals, "all", forgetful)
+    checks = doctor.clusters(("west",), lambda _: world.west.side(), world.command())
+    [found] = [each for each in checks if each.name == "approvals on west"]
+    assert found.verdict is Verdict.FAIL
+    assert "--add-config cleanup.policy=delete,retention.ms=-1" in found.reason
 
 
 @pytest.mark.parametrize("authorizer", [True, False])
